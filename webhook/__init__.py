@@ -1,0 +1,21 @@
+"""Trimtab: a mutating admission webhook that steers Pod placement.
+
+A Pod's way through the package, in reading order::
+
+    server      HTTP in and out; the deadline; the log line
+    admission   one review to one answer: guard, decide, the barrier that never refuses
+    review      the AdmissionReview on the wire
+    kube        Kubernetes JSON to the few fields that placement needs
+    filters     which nodes could take the Pod
+    scorers     how good each of them is, 0 to 100
+    planner     which of them to name, in tiers of falling weight
+    patch       the JSON Patch operations, and the check that they apply
+    decision    the audit annotation
+    ledger      load that is admitted or bound but not yet visible in readings
+
+What they read is `snapshot`, kept by `watch` and `usage` from a cluster, or by `clusterfile` from
+a file. `app` wires it, `cli` is the command line. The import contracts in pyproject.toml hold the
+layers: from `admission` down nothing does I/O, awaits or reads a clock.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,252 @@
+"""One AdmissionReview to one answer: guard, decide, and the one barrier that never refuses. No I/O here.
+
+Whatever goes wrong the Pod is allowed without a patch, and a reason says why. Only a body that is no
+AdmissionReview is an error to the caller (`review.ReviewError`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from webhook import decision, filters, kube, load, patch, planner, quantity, review
+from webhook.cluster import Cluster, expected_load
+from webhook.ledger import Load
+from webhook.patch import Operation
+from webhook.policy import Policy
+from webhook.reasons import Outcome, Reason
+
+OWN_NAMESPACE = "trimtab-system"
+SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+
+_POD = kube.decoder(kube.Pod)
+_NULL = b"null"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes back, and what the shell logs, counts and reserves of it."""
+
+    body: bytes
+    outcome: Outcome
+    reason: Reason | None
+    uid: str = ""
+    namespace: str = ""
+    name: str = ""
+    dry_run: bool = False
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What was decided for a Pod: the operations, and the plan that they carry."""
+
+    outcome: Outcome
+    reason: Reason | None
+    operations: list[Operation] = field(default_factory=list)
+    plan: planner.Plan | None = None
+    load: Load | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The two readings of time that a decision needs: monotonic seconds, and a wall-clock text."""
+
+    now: float
+    time: str
+
+
+def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late: bool = False) -> Answer:
+    """Answer one review; reserve the Pod's load where it is steered, outside dry-run.
+
+    `late` says that the caller's deadline has passed: nothing is planned any more. Raise ReviewError
+    for a body that is no AdmissionReview.
+    """
+    request = review.decode(body)
+    try:
+        decided = _decide(request, cluster, policy, clock, late=late)
+        encoded = patch.encode(decided.operations) if decided.operations else None
+        answer = review.allow(request.uid, encoded, _audit(decided))
+        if decided.outcome is Outcome.STEERED and decided.plan and decided.load and not request.dry_run:
+            cluster.ledger.reserve(request.uid, decided.load, decided.plan.share, clock.now)
+        return _answer(request, answer, decided.outcome, decided.reason)
+    except Exception as error:  # noqa: BLE001, the barrier: a Pod is admitted whatever goes wrong
+        failed = review.allow(request.uid)
+        detail = f"{type(error).__name__}: {error}"
+        return _answer(request, failed, Outcome.FAILED, _reason_of(error), detail=detail)
+
+
+class UnsafePatch(Exception):  # noqa: N818, it is a finding about our own patch, caught at the barrier
+    """A patch that the API server would refuse the Pod for."""
+
+
+def _reason_of(error: Exception) -> Reason:
+    return Reason.PATCH_UNSAFE if isinstance(error, UnsafePatch) else Reason.ERROR
+
+
+def _answer(
+    request: review.Request, body: bytes, outcome: Outcome, reason: Reason | None, *, detail: str = ""
+) -> Answer:
+    return Answer(
+        body,
+        outcome,
+        reason,
+        uid=request.uid,
+        namespace=request.namespace or "",
+        name=request.name or "",
+        dry_run=bool(request.dry_run),
+        detail=detail,
+    )
+
+
+def _audit(decided: Decision) -> Mapping[str, str] | None:
+    """Return the audit annotations: only where something was decided, so that a second round agrees."""
+    if not decided.operations:
+        return None
+    return {"outcome": decided.outcome.value, **({"reason": decided.reason.value} if decided.reason else {})}
+
+
+def _decide(
+    request: review.Request, cluster: Cluster, policy: Policy, clock: Clock, *, late: bool
+) -> Decision:
+    if reason := _not_asked(request, cluster):
+        return Decision(Outcome.SKIPPED, reason)
+    try:
+        pod: kube.Pod = _POD.decode(request.object)
+        demand = filters.demand(pod)
+    except quantity.QuantityError:
+        return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
+    except (msgspec.DecodeError, RecursionError):
+        return Decision(Outcome.SKIPPED, Reason.UNREADABLE)
+    if "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}):
+        return Decision(Outcome.SKIPPED, Reason.MIRROR)
+    if reason := _not_ours(pod, policy):
+        return Decision(Outcome.SKIPPED, reason, _checked(patch.clean(pod), pod))
+    if decision.is_own_output(pod):
+        keep = patch.clean(pod, keep=decision.DECISION)
+        return Decision(Outcome.SKIPPED, Reason.ALREADY_DECIDED, _checked(keep, pod))
+    planned = _plan(pod, demand, cluster, policy, clock, late=late)
+    shadow = cluster.steering(request.namespace) == "shadow"
+    return _record(
+        request, pod, planned, cluster, policy, clock, shadow=shadow, expected=expected_load(demand.requests)
+    )
+
+
+def _not_asked(request: review.Request, cluster: Cluster) -> Reason | None:
+    """Reasons to do nothing that the request alone gives."""
+    kind, namespace = request.kind, request.namespace or ""
+    if (kind.group, kind.version, kind.kind) != ("", "v1", "Pod"):
+        return Reason.WRONG_KIND
+    if request.sub_resource:
+        return Reason.SUBRESOURCE
+    if request.operation != "CREATE":
+        return Reason.WRONG_OPERATION
+    if bytes(request.object) == _NULL:
+        return Reason.NO_OBJECT
+    if namespace == OWN_NAMESPACE:
+        return Reason.OWN_NAMESPACE
+    if namespace in SYSTEM_NAMESPACES:
+        return Reason.SYSTEM_NAMESPACE
+    return None if cluster.steering(namespace) else Reason.NOT_ENABLED
+
+
+def _not_ours(pod: kube.Pod, policy: Policy) -> Reason | None:
+    """Reasons to leave a Pod alone that lie in its nature."""
+    metadata, spec = pod.metadata, pod.spec
+    if "true" in (
+        (metadata.annotations or {}).get(decision.SKIP),
+        (metadata.labels or {}).get(decision.SKIP),
+    ):
+        return Reason.OPTED_OUT
+    if any(owner.controller and owner.kind == "DaemonSet" for owner in metadata.owner_references or ()):
+        return Reason.DAEMONSET
+    if spec.node_name:
+        return Reason.NODE_NAME
+    if (spec.scheduler_name or "default-scheduler") not in policy.scheduler_names:
+        return Reason.FOREIGN_SCHEDULER
+    if spec.scheduling_gates:
+        return Reason.GATED
+    return Reason.PINNED if _is_pinned(spec) else None
+
+
+def _is_pinned(spec: kube.PodSpec) -> bool:
+    """Tell whether only one node can ever be meant: preferences are useless there."""
+    if kube.HOSTNAME in (spec.node_selector or {}):
+        return True
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    terms = (affinity.required.node_selector_terms if affinity and affinity.required else None) or ()
+    named = [_only_host(term) for term in terms]
+    return bool(named) and None not in named and len(set(named)) == 1
+
+
+def _only_host(term: kube.Term) -> tuple[str, str] | None:
+    for requirement in (term.match_fields or []) + (term.match_expressions or []):
+        if (
+            requirement.key in ("metadata.name", kube.HOSTNAME)
+            and requirement.operator == "In"
+            and len(requirement.values or ()) == 1
+        ):
+            return requirement.key, (requirement.values or [""])[0]
+    return None
+
+
+def _plan(
+    pod: kube.Pod, demand: filters.Demand, cluster: Cluster, policy: Policy, clock: Clock, *, late: bool
+) -> planner.Plan | Reason:
+    if late:
+        return Reason.DEADLINE
+    if not cluster.synced:
+        return Reason.CACHE_COLD
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    preferred = (affinity.preferred if affinity else None) or ()
+    cluster.ledger.expire(clock.now)
+    view = load.view(cluster.nodes, clock.now, policy.stale_after_s)
+    return planner.plan(
+        demand, expected_load(demand.requests), preferred, cluster.nodes, view, policy.profile
+    )
+
+
+def _record(
+    request: review.Request,
+    pod: kube.Pod,
+    planned: planner.Plan | Reason,
+    cluster: Cluster,
+    policy: Policy,
+    clock: Clock,
+    *,
+    shadow: bool,
+    expected: Load,
+) -> Decision:
+    """Turn a plan, or the reason for none, into operations with the decision annotation."""
+    plan = planned if isinstance(planned, planner.Plan) else None
+    reason = None if plan else Reason(planned)
+    outcome = Outcome.STEERED if plan else Outcome.SKIPPED
+    terms = patch.terms(plan) if plan else []
+    if plan and shadow:
+        outcome, reason, terms = Outcome.SHADOW, Reason.SHADOW, []
+    value = decision.make(
+        uid=request.uid,
+        outcome=outcome,
+        reason=reason,
+        policy=policy.name,
+        policy_hash=policy.hash,
+        time=clock.time,
+        nodes=cluster.nodes.states(clock.now, policy.stale_after_s),
+        plan=plan,
+        terms=terms,
+        full=policy.full_audit,
+    )
+    if not terms and decision.is_repeated(pod, value):
+        keep = patch.clean(pod, keep=decision.DECISION)
+        return Decision(Outcome.SKIPPED, Reason.ALREADY_DECIDED, _checked(keep, pod))
+    operations: list[dict[str, Any]] = patch.inject(pod, terms) if terms else []
+    annotation = patch.annotate(pod, value)
+    operations += patch.clean(pod, keep=decision.DECISION if annotation else None) + annotation
+    return Decision(outcome, reason, _checked(operations, pod), plan, expected)
+
+
+def _checked(operations: list[Operation], pod: kube.Pod) -> list[Operation]:
+    if operations and (text := patch.problem(operations, patch.encode(operations), pod)):
+        raise UnsafePatch(text)
+    return operations

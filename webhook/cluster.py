@@ -1,0 +1,214 @@
+"""The cluster as seen so far: objects in, snapshot and ledger kept. No I/O, no awaiting here.
+
+The event loop is the lock: an event is applied whole before any decision is made.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from webhook import decision, kube, planner
+from webhook.filters import match
+from webhook.ledger import Ledger, Load, Share
+from webhook.quantity import QuantityError
+from webhook.snapshot import Snapshot
+
+ENABLED = "enabled"
+_LABEL = "trimtab.dev/steering"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What is kept of a bound Pod: the row of its node and what it counts there."""
+
+    row: int
+    requests: kube.Requests
+
+
+@dataclass(slots=True)
+class _Reading:
+    """When a node's own clock and ours were closest, and the reading last taken in."""
+
+    timestamp: float
+    least_lag: float
+
+
+class Cluster:
+    """Nodes, Pods, Namespaces and PriorityClasses; `synced` once each kind was listed."""
+
+    def __init__(self) -> None:
+        self.nodes = Snapshot()
+        self.ledger = Ledger(self.nodes)
+        self.synced = False
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.priority_classes: dict[str, int] = {}
+        self._bound: dict[str, Bound] = {}
+        self._pending: set[str] = set()
+        self._readings: dict[str, _Reading] = {}
+
+    @property
+    def pods(self) -> int:
+        """Count the Pods that are bound."""
+        return len(self._bound)
+
+    def steering(self, namespace: str | None) -> str | None:
+        """Return `enabled`, `shadow`, or None where the namespace has not asked for steering.
+
+        A namespace not seen yet is taken as enabled: the API server's selector has decided.
+        """
+        labels = self.namespaces.get(namespace or "")
+        if labels is None:
+            return ENABLED
+        value = labels.get(_LABEL)
+        return value if value in (ENABLED, "shadow") else None
+
+    # Nodes
+
+    def set_node(self, node: kube.Node) -> None:
+        self.nodes.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        row = self.nodes.row(name)
+        if row is not None:
+            self.ledger.forget_node(row)
+            self.nodes.remove_node(name)
+        self._readings.pop(name, None)
+
+    def replace_nodes(self, nodes: Iterable[kube.Node]) -> None:
+        """Take a whole list: what it lacks is gone, even if no event ever said so."""
+        gone = set(self.nodes.node_names())
+        for node in nodes:
+            gone.discard(node.metadata.name or "")
+            self.set_node(node)
+        for name in gone:
+            self.remove_node(name)
+
+    # Pods
+
+    def set_pod(self, pod: kube.Pod, now: float | None) -> None:
+        """Add or update a Pod. `now` is None for one that may have been bound long ago, so that readings
+        are taken to cover it."""
+        uid = pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if kube.is_finished(pod):
+            self.remove_pod(uid)
+        elif pod.spec.node_name:
+            self._bind(uid, pod, pod.spec.node_name, now)
+        elif uid not in self._bound and uid not in self._pending:
+            self._await_binding(uid, pod)
+
+    def remove_pod(self, uid: str) -> None:
+        self._pending.discard(uid)
+        self.ledger.release(uid)
+        bound = self._bound.pop(uid, None)
+        if bound is not None:
+            self.ledger.forget(uid, bound.row)
+            self.nodes.unbind(bound.row, bound.requests)
+
+    def replace_pods(self, pods: Iterable[kube.Pod], now: float | None) -> None:
+        gone = set(self._bound) | self._pending
+        for pod in pods:
+            gone.discard(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
+            self.set_pod(pod, now)
+        for uid in gone:
+            self.remove_pod(uid)
+
+    def _bind(self, uid: str, pod: kube.Pod, node_name: str, now: float | None) -> None:
+        if uid in self._bound:
+            return
+        try:
+            requests = kube.read_requests(pod.spec)
+        except QuantityError:
+            return
+        self._release_admission(pod)
+        self._pending.discard(uid)
+        self.ledger.release(uid)
+        row = self.nodes.bind(node_name, requests)
+        self._bound[uid] = Bound(row, requests)
+        if now is not None:
+            self.ledger.assume(uid, row, expected_load(requests), now)
+
+    def _release_admission(self, pod: kube.Pod) -> None:
+        """End the reservation made at admission, for a Pod that is first seen already bound."""
+        known = decision.read(pod)
+        if known is not None:
+            self.ledger.release(known.id)
+
+    def _await_binding(self, uid: str, pod: kube.Pod) -> None:
+        self._pending.add(uid)
+        known = decision.read(pod)
+        if known is None or not known.digest:
+            return
+        try:
+            load = expected_load(kube.read_requests(pod.spec))
+        except QuantityError:
+            return
+        self.ledger.adopt(known.id, uid, load, self._share_of(pod))
+
+    def _share_of(self, pod: kube.Pod) -> Share:
+        """Say where a pending Pod may go by its own preferred terms, heaviest first.
+
+        The terms are what the scheduler will act on; an annotation could be forged.
+        """
+        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+        terms: Sequence[kube.PreferredTerm] = (affinity.preferred if affinity else None) or ()
+        named = [
+            term
+            for term in terms
+            if any(
+                requirement.key == kube.HOSTNAME and requirement.operator == "In"
+                for requirement in term.preference.match_expressions or ()
+            )
+        ]
+        tiers = [
+            np.flatnonzero(match(term.preference, self.nodes))
+            for term in sorted(named, key=lambda term: -term.weight)
+        ]
+        tiers = [rows for rows in tiers if rows.size]
+        if not tiers:
+            return Share.of((), ())
+        sampled = planner.sampled_share(self.nodes.count, self.nodes.count, 0)
+        return Share(np.concatenate(tiers), planner.chances([rows.size for rows in tiers], sampled))
+
+    # Readings
+
+    def set_usage(
+        self, name: str, cpu_milli: float, memory_bytes: float, *, timestamp: float, window: float, now: float
+    ) -> bool:
+        """Take in a reading whose source stamped it `timestamp` (its own clock, seconds).
+
+        Return whether it told something new. One that repeats the last timestamp changes nothing, so a
+        source that stands still goes stale. How late a reading is follows from how much further apart
+        the two clocks are than they ever were, so that a wrong clock or time zone does not matter.
+        """
+        row = self.nodes.row(name)
+        if row is None or not self.nodes.exists[row]:
+            return False
+        lag = now - timestamp
+        known = self._readings.get(name)
+        if known is None:
+            known = self._readings[name] = _Reading(timestamp, lag)
+        elif known.timestamp == timestamp:
+            return False
+        late = lag - known.least_lag
+        if late < 0 or late > _CLOCK_MOVED_S:
+            known.least_lag, late = lag, 0.0
+        known.timestamp = timestamp
+        if self.nodes.set_usage(row, cpu_milli, memory_bytes, now):
+            self.ledger.cover(row, now - late, window)
+        return True
+
+    def pin_usage(self, name: str, cpu_milli: float, memory_bytes: float) -> None:
+        """Take in a reading that counts as fresh for as long as the process runs (embedded mode)."""
+        row = self.nodes.row(name)
+        if row is not None:
+            self.nodes.set_usage(row, cpu_milli, memory_bytes, np.inf)
+
+
+# A reading that seems this much later than the best one means that a clock was set, not a slow source.
+_CLOCK_MOVED_S = 600.0
+
+
+def expected_load(requests: kube.Requests) -> Load:
+    """Return what a Pod is expected to use: what it requests, with the scheduler's scoring defaults."""
+    return Load(requests.score_cpu_milli, requests.score_memory_bytes)

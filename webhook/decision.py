@@ -1,0 +1,129 @@
+"""The audit annotation: what was decided for a Pod, and how to know it again. No I/O here."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from webhook import kube
+from webhook.planner import MAX_TERMS, Plan
+from webhook.reasons import Outcome, Reason
+
+PREFIX = "trimtab.dev/"
+DECISION = PREFIX + "decision"
+SKIP = PREFIX + "skip"
+
+# Annotations that a Pod's author may set; every other key under the prefix is an output.
+INPUTS = frozenset({SKIP, PREFIX + "expected-cpu", PREFIX + "expected-memory", PREFIX + "near"})
+
+MAX_BYTES = 2048
+_MAX_UID = 64
+_FIRST_NAMES = 8
+
+
+class Decision(Struct, frozen=True, omit_defaults=True):
+    """The JSON object in the annotation.
+
+    `id` is the review's uid; `names` holds the first names as [hostname, tier from 1, weight];
+    `digest` is that of the injected terms; `nodes` counts the nodes by the state of their reading;
+    `scores` (audit verbosity `full` only) holds the total scores of `names`.
+    """
+
+    id: str
+    outcome: str
+    policy: str
+    hash: str
+    time: str
+    nodes: dict[str, int]
+    reason: str | None = None
+    names: list[tuple[str, int, int]] = []
+    digest: str | None = None
+    scores: list[float] = []
+
+
+_DECODER = msgspec.json.Decoder(Decision)
+
+
+def make(
+    *,
+    uid: str,
+    outcome: Outcome,
+    reason: Reason | None,
+    policy: str,
+    policy_hash: str,
+    time: str,
+    nodes: dict[str, int],
+    plan: Plan | None,
+    terms: Sequence[dict[str, Any]],
+    full: bool,
+) -> str:
+    """Return the annotation's value, within 2 KiB: names fall away from the end where it would pass that."""
+    names = (
+        []
+        if plan is None
+        else [
+            (name, number, tier.weight)
+            for number, tier in enumerate(plan.tiers, start=1)
+            for name in tier.hostnames
+        ]
+    )
+    for shown in range(min(len(names), _FIRST_NAMES), -1, -1):
+        text = msgspec.json.encode(
+            Decision(
+                id=uid[:_MAX_UID],
+                outcome=outcome,
+                reason=reason,
+                policy=policy,
+                hash=policy_hash,
+                time=time,
+                nodes=nodes,
+                names=names[:shown],
+                digest=digest(terms) if terms else None,
+                scores=[round(score, 2) for score in plan.scores[:shown]] if full and plan else [],
+            )
+        )
+        if len(text) <= MAX_BYTES:
+            return text.decode()
+    raise ValueError("policy: its name is too long for the decision annotation")
+
+
+def digest(terms: Sequence[Any]) -> str:
+    """Return a short digest of preferred terms, the same for our own dicts and for what we read back."""
+    return hashlib.sha256(msgspec.json.encode(terms, order="sorted")).hexdigest()[:16]
+
+
+def is_own_output(pod: kube.Pod) -> bool:
+    """Tell whether the Pod carries terms that its decision annotation says were injected.
+
+    The uid differs in each call, so what we made is known by its content.
+    """
+    known = read(pod)
+    if known is None or not known.digest:
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    terms = (affinity.preferred if affinity else None) or ()
+    return any(
+        digest(terms[start:]) == known.digest for start in range(max(0, len(terms) - MAX_TERMS), len(terms))
+    )
+
+
+def is_repeated(pod: kube.Pod, value: str) -> bool:
+    """Tell whether `value` says again what the Pod's annotation says, but for its id and time."""
+    known = read(pod)
+    if known is None:
+        return False
+    new = _DECODER.decode(value)
+    return msgspec.structs.replace(new, id=known.id, time=known.time) == known
+
+
+def read(pod: kube.Pod) -> Decision | None:
+    """Return the Pod's decision, or None where it carries none that can be read."""
+    text = (pod.metadata.annotations or {}).get(DECISION)
+    if not text or len(text) > MAX_BYTES:
+        return None
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return None

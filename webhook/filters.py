@@ -1,0 +1,215 @@
+"""Which nodes could take a Pod: the scheduler's Filter, as far as the webhook can know it. No I/O here.
+
+Each predicate is named for the scheduler plugin that would refuse. Not modelled here, so never a
+reason to exclude a node: host ports, Pod affinity, volumes, hard topology spread, dynamic resources.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+
+import numpy as np
+
+from webhook import kube
+from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Mask, Snapshot, Taints
+
+UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a Pod asks of a node: requests, selectors and tolerations."""
+
+    requests: kube.Requests
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[kube.Term, ...] | None = None
+    tolerations: tuple[kube.Toleration, ...] = ()
+
+
+def demand(pod: kube.Pod) -> Demand:
+    """Read what `pod` asks of a node; raise QuantityError on a bad quantity."""
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required if affinity else None
+    return Demand(
+        requests=kube.read_requests(spec),
+        node_selector=spec.node_selector or {},
+        required=None if required is None else tuple(required.node_selector_terms or ()),
+        tolerations=tuple(spec.tolerations or ()),
+    )
+
+
+def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
+    tolerated = tolerates(demand.tolerations, (UNSCHEDULABLE_TAINT, "", "NoSchedule"))
+    return np.ones(nodes.size, np.bool_) if tolerated else ~nodes.unschedulable[: nodes.size]
+
+
+def node_ready(demand: Demand, nodes: Snapshot) -> Mask:
+    """Nodes that are Ready. The scheduler leaves this to a taint, which follows a little later."""
+    return nodes.ready[: nodes.size]
+
+
+def taint_toleration(demand: Demand, nodes: Snapshot) -> Mask:
+    return _by_taints(nodes, lambda taints: _untolerated(demand, taints, ("NoSchedule", "NoExecute")))
+
+
+def prefers_to_avoid(demand: Demand, nodes: Snapshot) -> Mask:
+    """Nodes with a PreferNoSchedule taint that the Pod does not tolerate: allowed, but outvoted."""
+    return ~_by_taints(nodes, lambda taints: _untolerated(demand, taints, ("PreferNoSchedule",)))
+
+
+def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
+    """Nodes that match the nodeSelector and any one of the required terms."""
+    mask = np.ones(nodes.size, np.bool_)
+    for key, value in demand.node_selector.items():
+        mask &= _rows(nodes, nodes.label_index.get(key, {}).get(value, ()))
+    if demand.required is not None:
+        mask &= match_any(demand.required, nodes)
+    return mask
+
+
+def node_resources_fit(demand: Demand, nodes: Snapshot) -> Mask:
+    """Nodes with room for the requests beside what is bound (noderesources/fit.go: fitsRequest)."""
+    size, requests = nodes.size, demand.requests
+    allocatable, requested = nodes.allocatable[:, :size], nodes.requested[:, :size]
+    mask: Mask = requested[PODS] + 1 <= allocatable[PODS]
+    wanted = [
+        (CPU, requests.cpu_milli),
+        (MEMORY, requests.memory_bytes),
+        (EPHEMERAL, requests.ephemeral_bytes),
+    ]
+    for resource, value in requests.extended:
+        column = nodes.resources.get(resource)
+        if column is None:
+            return np.zeros(size, np.bool_)
+        wanted.append((column, value))
+    for column, value in wanted:
+        if value > 0:
+            mask &= requested[column] + value <= allocatable[column]
+    return mask
+
+
+FILTERS: Mapping[str, Callable[[Demand, Snapshot], Mask]] = {
+    "NodeUnschedulable": node_unschedulable,
+    "NodeReady": node_ready,
+    "TaintToleration": taint_toleration,
+    "NodeAffinity": node_affinity,
+    "NodeResourcesFit": node_resources_fit,
+}
+
+
+def feasible(demand: Demand, nodes: Snapshot) -> Mask:
+    """Rows of the nodes that pass every filter."""
+    mask = nodes.exists[: nodes.size].copy()
+    for check in FILTERS.values():
+        mask &= check(demand, nodes)
+    return mask
+
+
+def tolerates(tolerations: Iterable[kube.Toleration], taint: tuple[str, str, str]) -> bool:
+    """Tell whether any toleration covers the taint (api/core/v1: Toleration.ToleratesTaint)."""
+    key, value, effect = taint
+    return any(
+        (not toleration.effect or toleration.effect == effect)
+        and (not toleration.key or toleration.key == key)
+        and _covers(toleration, value)
+        for toleration in tolerations
+    )
+
+
+def _covers(toleration: kube.Toleration, value: str) -> bool:
+    if toleration.operator == "Exists":
+        return True
+    return toleration.operator in (None, "", "Equal") and (toleration.value or "") == value
+
+
+def _untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> bool:
+    return any(taint[2] in effects and not tolerates(demand.tolerations, taint) for taint in taints)
+
+
+def _by_taints(nodes: Snapshot, refused: Callable[[Taints], bool]) -> Mask:
+    """Decide once for every distinct set of taints, then look the verdict up for every node."""
+    verdicts = np.fromiter((not refused(taints) for taints in nodes.taint_sets), np.bool_)
+    return verdicts[nodes.taint_set[: nodes.size]]
+
+
+def match_any(terms: Sequence[kube.Term], nodes: Snapshot) -> Mask:
+    """Rows that match at least one term. An empty term matches none; neither does an empty list."""
+    mask = np.zeros(nodes.size, np.bool_)
+    for term in terms:
+        mask |= match(term, nodes)
+    return mask
+
+
+def match(term: kube.Term, nodes: Snapshot) -> Mask:
+    """Rows that match every expression and field of one term (component-helpers/nodeaffinity)."""
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not expressions and not fields:
+        return np.zeros(nodes.size, np.bool_)
+    mask = nodes.exists[: nodes.size].copy()
+    for requirement in expressions:
+        mask &= _match_labels(requirement, nodes)
+    for requirement in fields:
+        mask &= _match_name(requirement, nodes)
+    return mask
+
+
+def _match_labels(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
+    by_value = nodes.label_index.get(requirement.key, {})
+    values = requirement.values or []
+    match requirement.operator:
+        case "In" if values:
+            return _union(nodes, (by_value.get(value, ()) for value in values))
+        case "NotIn" if values:
+            return ~_union(nodes, (by_value.get(value, ()) for value in values))
+        case "Exists" if not values:
+            return _union(nodes, by_value.values())
+        case "DoesNotExist" if not values:
+            return ~_union(nodes, by_value.values())
+        case "Gt" | "Lt":
+            return _union(nodes, _compared(requirement.operator, values, by_value))
+    return np.zeros(nodes.size, np.bool_)
+
+
+def _compared(operator: str, values: Sequence[str], by_value: Mapping[str, set[int]]) -> list[set[int]]:
+    bound = _integer(values[0]) if len(values) == 1 else None
+    if bound is None:
+        return []
+    found = ((_integer(text), rows) for text, rows in by_value.items())
+    return [
+        rows
+        for number, rows in found
+        if number is not None and (number > bound if operator == "Gt" else number < bound)
+    ]
+
+
+def _integer(text: str) -> int | None:
+    """Parse as Go's strconv.ParseInt does: no spaces, no underscores, 64 bits."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
+        return None
+    return int(text) if abs(int(text)) < 2**63 else None
+
+
+def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
+    values = requirement.values or []
+    if requirement.key != "metadata.name" or len(values) != 1:
+        return np.zeros(nodes.size, np.bool_)
+    row = nodes.row(values[0])
+    mask = _rows(nodes, () if row is None else (row,))
+    match requirement.operator:
+        case "In":
+            return mask
+        case "NotIn":
+            return ~mask
+    return np.zeros(nodes.size, np.bool_)
+
+
+def _union(nodes: Snapshot, groups: Iterable[Iterable[int]]) -> Mask:
+    return _rows(nodes, chain.from_iterable(groups))
+
+
+def _rows(nodes: Snapshot, rows: Iterable[int]) -> Mask:
+    mask = np.zeros(nodes.size, np.bool_)
+    mask[np.fromiter(rows, np.int64)] = True
+    return mask

@@ -1,0 +1,271 @@
+"""Which nodes to name for a Pod: score, rank, and cut into tiers of falling weight. No I/O here.
+
+kube-scheduler's NodeAffinity score is the sum of the matched weights over the largest such sum among
+the nodes it scores, and it scores only a sample of the feasible ones. So the plan names enough nodes
+that the sample holds several good ones, in few tiers that are steep at the top.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from webhook import filters, kube
+from webhook.ledger import Load, Share
+from webhook.load import View
+from webhook.reasons import Reason
+from webhook.scorers import Scorer
+from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
+
+MAX_WEIGHT = 100
+MAX_TERMS = 20
+MAX_NAMES = 128
+
+# Below this spread of scores over the candidates, in points of 100, there is nothing to prefer.
+EQUAL_WITHIN = 0.01
+
+# How many good nodes the scheduler's sample should hold.
+GOOD_IN_SAMPLE = 10
+
+# Each tier's weight is this share of the one before it.
+FALL = 0.8
+
+# Other score plugins outvote us now and then, so even a first name is not booked as certain.
+FOLLOWED = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """A scorer of the policy and its weight in the mean."""
+
+    name: str
+    scorer: Scorer
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How to plan: the scorers, the strength of the preference, the scheduler's sample.
+
+    `strength` is how far apart the best name and an unnamed node end up, as a share of the NodeAffinity
+    score; `percentage_of_nodes_to_score` is the scheduler's own setting, 0 for its default.
+    """
+
+    scorers: tuple[Weighted, ...]
+    strength: float = 1.0
+    percentage_of_nodes_to_score: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    weight: int
+    hostnames: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to inject, and what the ledger has to know of it.
+
+    `baseline` is the weight of a term that every node matches, 0 for none; `share` says where the Pod
+    may go; `scores` are the total scores of the named nodes, in the order of the names.
+    """
+
+    tiers: tuple[Tier, ...]
+    baseline: int
+    share: Share
+    scores: tuple[float, ...]
+
+    @property
+    def hostnames(self) -> list[str]:
+        return [name for tier in self.tiers for name in tier.hostnames]
+
+
+def plan(
+    pod: filters.Demand,
+    load: Load,
+    preferred: Sequence[kube.PreferredTerm],
+    nodes: Snapshot,
+    view: View,
+    profile: Profile,
+) -> Plan | Reason:
+    """Choose the nodes to name, or say why none is named.
+
+    `preferred` are the user's own terms: they decide first, so only nodes that they value most are
+    named, and the weights stay below the smallest difference that they make.
+    """
+    if any(_names_hosts(term.preference) for term in preferred):
+        return Reason.USER_TERMS
+    ceiling = room_below(term.weight for term in preferred)
+    if ceiling == 0:
+        return Reason.USER_TERMS
+    feasible = filters.feasible(pod, nodes)
+    candidates = _candidates(pod, preferred, nodes, feasible)
+    rows = np.flatnonzero(candidates)
+    if rows.size == 0:
+        return Reason.NO_CANDIDATES
+    scores = total_score(load, view, profile)[rows]
+    usable = np.isfinite(scores)
+    rows, scores = rows[usable], scores[usable]
+    if rows.size == 0:
+        return Reason.NO_CANDIDATES
+    if rows.size > 1 and scores.max() - scores.min() < EQUAL_WITHIN:
+        return Reason.EQUAL_SCORES
+    sampled = sampled_share(nodes.count, int(feasible.sum()), profile.percentage_of_nodes_to_score)
+    best, ranked = _top(rows, scores, names_wanted(rows.size, sampled))
+    sizes = tier_sizes(best.size)
+    weights, baseline = tier_weights(len(sizes), ceiling, profile.strength)
+    # Where there is little room below the user's terms, the last tiers have no weight left.
+    sizes = sizes[: len(weights)]
+    best = best[: sum(sizes)]
+    return Plan(
+        tiers=_tiers(best, sizes, weights, nodes),
+        baseline=baseline,
+        share=Share(best, chances(sizes, sampled)),
+        scores=tuple(ranked[: best.size].tolist()),
+    )
+
+
+def total_score(pod: Load, view: View, profile: Profile) -> FloatArray:
+    """Return the weighted mean of the scorers for every row; NaN where none has anything to say."""
+    total = np.zeros(view.fresh.size)
+    weights = np.zeros(view.fresh.size)
+    for entry in profile.scorers:
+        score = entry.scorer.score(pod, view)
+        known = ~np.isnan(score)
+        total += np.where(known, entry.weight * score, 0.0)
+        weights += entry.weight * known
+    return np.divide(total, weights, out=np.full_like(total, np.nan), where=weights > 0)
+
+
+def sampled_share(nodes: int, feasible: int, percentage: int) -> float:
+    """Return the chance that a feasible node is among those that the scheduler scores.
+
+    It stops at `numFeasibleNodesToFind` (pkg/scheduler/schedule_one.go): all below 100 nodes, else
+    50 % less one for every 125 nodes, at least 5 %, at least 100 nodes.
+    """
+    if nodes < 100 or percentage >= 100 or feasible == 0:
+        return 1.0
+    percent = percentage or max(5, 50 - nodes // 125)
+    return min(1.0, max(100, nodes * percent // 100) / feasible)
+
+
+def names_wanted(candidates: int, sampled: float) -> int:
+    """Return how many nodes to name: enough for the sample, and never the worse half."""
+    wanted = math.ceil(GOOD_IN_SAMPLE / sampled)
+    return max(1, min(wanted, MAX_NAMES, (candidates + 1) // 2))
+
+
+def tier_sizes(names: int) -> list[int]:
+    """Cut `names` ranked nodes into tiers: four of one, then two each of 2, 4, 8 and so on."""
+    sizes: list[int] = []
+    size, repeat = 1, 4
+    while names > 0:
+        for _ in range(repeat):
+            if names > 0:
+                sizes.append(min(size, names))
+                names -= size
+        size, repeat = size * 2, 2
+    return sizes
+
+
+def tier_weights(tiers: int, ceiling: int, strength: float) -> tuple[list[int], int]:
+    """Return the tiers' weights, strictly falling and at least 1, and the baseline's.
+
+    With a baseline B that every node has, the scheduler normalizes to 100 (B + w) / (B + w_max): the
+    best name stays `strength` x 100 above a node without a name for B = w_max (1 - s) / s.
+    """
+    top = min(MAX_WEIGHT, ceiling)
+    baseline = 0
+    if strength < 1.0:
+        ratio = (1.0 - strength) / strength
+        top = max(1, min(top, int(MAX_WEIGHT / ratio)))
+        baseline = max(1, min(MAX_WEIGHT, round(top * ratio)))
+    weights: list[int] = []
+    for tier in range(tiers):
+        weight = round(top * FALL**tier)
+        if weights:
+            weight = min(weight, weights[-1] - 1)
+        if weight < 1:
+            break
+        weights.append(weight)
+    return weights, baseline
+
+
+def chances(sizes: Sequence[int], sampled: float) -> FloatArray:
+    """Return, name by name, the chance that the scheduler takes it.
+
+    It takes the first tier that has a name in the sample, and within the tier each name alike.
+    """
+    seen = FOLLOWED * sampled
+    left = 1.0
+    result: list[float] = []
+    for size in sizes:
+        missed = (1.0 - seen) ** size
+        result += [left * (1.0 - missed) / size] * size
+        left *= missed
+    return np.asarray(result)
+
+
+def room_below(weights: Iterable[int]) -> int:
+    """Return the largest weight that stays below every difference the user's own weights can make.
+
+    A node collects the sum of the terms it matches, so the differences are those between subset sums.
+    0 where there is no room, or where a weight is one that the API server will refuse.
+    """
+    sums = 1
+    for weight in weights:
+        if not 1 <= weight <= MAX_WEIGHT:
+            return 0
+        sums |= sums << weight
+    gap, last = MAX_WEIGHT + 1, 0
+    for value in range(1, sums.bit_length()):
+        if sums >> value & 1:
+            gap, last = min(gap, value - last), value
+    return gap - 1
+
+
+def _candidates(
+    pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot, feasible: Mask
+) -> Mask:
+    mask = feasible & nodes.nameable[: nodes.size]
+    mask = _narrow(mask, filters.prefers_to_avoid(pod, nodes))
+    if preferred:
+        value = np.zeros(nodes.size, np.int64)
+        for term in preferred:
+            value += term.weight * filters.match(term.preference, nodes)
+        if mask.any():
+            mask = mask & (value == value[mask].max())
+    return mask
+
+
+def _narrow(mask: Mask, outvoted: Mask) -> Mask:
+    """Leave the outvoted nodes out, unless there are no others."""
+    kept = mask & ~outvoted
+    return kept if kept.any() else mask
+
+
+def _names_hosts(term: kube.Term) -> bool:
+    return bool(term.match_fields) or any(
+        requirement.key == kube.HOSTNAME for requirement in term.match_expressions or ()
+    )
+
+
+def _top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, FloatArray]:
+    """Return the `wanted` best rows, best first; equal scores in the order of rows."""
+    if wanted < rows.size:
+        # Cut by value, not by position: what argpartition does with ties is not defined.
+        edge = np.partition(scores, rows.size - wanted)[rows.size - wanted]
+        keep = np.flatnonzero(scores >= edge)
+        rows, scores = rows[keep], scores[keep]
+    order = np.lexsort((rows, -scores))[:wanted]
+    return rows[order], scores[order]
+
+
+def _tiers(rows: IntArray, sizes: Sequence[int], weights: Sequence[int], nodes: Snapshot) -> tuple[Tier, ...]:
+    tiers, start = [], 0
+    for size, weight in zip(sizes, weights, strict=True):
+        names = tuple(str(nodes.hostnames[row]) for row in rows[start : start + size])
+        tiers.append(Tier(weight, names))
+        start += size
+    return tuple(tiers)

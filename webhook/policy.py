@@ -1,0 +1,202 @@
+"""The ScoringPolicy: its schema, strict loading with every problem at once, the defaults. No I/O here."""
+
+import hashlib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from webhook import strictyaml
+from webhook.planner import Profile, Weighted
+from webhook.scorers import SCORERS
+
+API_VERSION = "trimtab.dev/v1alpha1"
+KIND = "ScoringPolicy"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong in a file: where, what was found, what is expected."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
+
+
+class ConfigError(ValueError):
+    """A policy or cluster file that cannot be used, with every problem found in it."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+Number = Annotated[float, Field(ge=0, le=100)]
+
+
+class ScorerEntry(_Strict):
+    """A scorer's place in the mean: its weight, and its own arguments."""
+
+    weight: Number = 1.0
+    enabled: bool = True
+    args: dict[str, Any] = {}
+
+
+class ProfileEntry(_Strict):
+    """A named way to score and to encode."""
+
+    scorers: dict[str, ScorerEntry] = {
+        "utilization": ScorerEntry(weight=10.0),
+        "least-requested": ScorerEntry(weight=0.5),
+        "balance": ScorerEntry(weight=0.5),
+    }
+    strength: Annotated[float, Field(ge=0.05, le=1)] = 1.0
+
+
+class UsageEntry(_Strict):
+    """Readings: how long one counts after it last changed, in seconds."""
+
+    staleAfterSeconds: Annotated[float, Field(ge=1, le=3600)] = 180.0  # noqa: N815, Kubernetes field style
+
+
+class SchedulerEntry(_Strict):
+    """What is assumed of the kube-scheduler: the names that count as it, and its sample (0: default)."""
+
+    names: Annotated[list[str], Field(min_length=1)] = ["default-scheduler"]
+    percentageOfNodesToScore: Annotated[int, Field(ge=0, le=100)] = 0  # noqa: N815, Kubernetes field style
+
+
+class AuditEntry(_Strict):
+    """How much the decision annotation says; `full` adds scores, which tell one tenant of another's load."""
+
+    verbosity: Literal["standard", "full"] = "standard"
+
+
+class MetadataEntry(_Strict):
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+
+
+class Document(_Strict):
+    """The whole of `policy.yaml`."""
+
+    apiVersion: Literal["trimtab.dev/v1alpha1"]  # noqa: N815, Kubernetes field style
+    kind: Literal["ScoringPolicy"]
+    metadata: MetadataEntry = MetadataEntry(name="policy")
+    profile: ProfileEntry = ProfileEntry()
+    usage: UsageEntry = UsageEntry()
+    scheduler: SchedulerEntry = SchedulerEntry()
+    audit: AuditEntry = AuditEntry()
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A policy in force: what decisions read, and the name and hash that they record."""
+
+    name: str
+    hash: str
+    profile: Profile
+    stale_after_s: float
+    scheduler_names: frozenset[str]
+    full_audit: bool
+
+
+def load(text: str) -> Policy:
+    """Return the policy in a YAML text; raise ConfigError with every problem in it."""
+    try:
+        data = strictyaml.load(text)
+    except strictyaml.YamlError as error:
+        raise ConfigError([Problem("policy.yaml", str(error))]) from None
+    if not isinstance(data, dict):
+        raise ConfigError([Problem("policy.yaml", f"expected a mapping, found {type(data).__name__}")])
+    try:
+        document = Document.model_validate(data)
+    except ValidationError as error:
+        raise ConfigError([_problem(item) for item in error.errors()] + _unknown_scorers(data)) from None
+    return _compile(document, hashlib.sha256(text.encode()).hexdigest()[:12])
+
+
+def default() -> Policy:
+    """Return the policy that holds where no ConfigMap says otherwise."""
+    document = Document(apiVersion="trimtab.dev/v1alpha1", kind="ScoringPolicy")
+    return _compile(document.model_copy(update={"metadata": MetadataEntry(name="built-in")}), "built-in")
+
+
+def _compile(document: Document, digest: str) -> Policy:
+    problems: list[Problem] = []
+    scorers: list[Weighted] = []
+    for name, entry in document.profile.scorers.items():
+        path = f"profile.scorers.{name}"
+        if name not in SCORERS:
+            problems.append(_unknown(name))
+            continue
+        known = [field.name for field in fields(SCORERS[name])]  # type: ignore[arg-type]
+        bad = [_problem_in_args(path, key, value, known) for key, value in entry.args.items()]
+        problems += [problem for problem in bad if problem]
+        if any(bad):
+            continue
+        try:
+            scorer = SCORERS[name](**entry.args)
+        except ValueError as error:
+            problems.append(Problem(f"{path}.args", str(error)))
+            continue
+        if entry.enabled and entry.weight > 0:
+            scorers.append(Weighted(name, scorer, entry.weight))
+    if not scorers and not problems:
+        problems.append(
+            Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
+        )
+    if problems:
+        raise ConfigError(problems)
+    return Policy(
+        name=document.metadata.name,
+        hash=digest,
+        profile=Profile(
+            tuple(scorers), document.profile.strength, document.scheduler.percentageOfNodesToScore
+        ),
+        stale_after_s=document.usage.staleAfterSeconds,
+        scheduler_names=frozenset(document.scheduler.names),
+        full_audit=document.audit.verbosity == "full",
+    )
+
+
+def _problem_in_args(path: str, key: str, value: object, known: list[str]) -> Problem | None:
+    if key not in known:
+        expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
+        return Problem(f"{path}.args.{key}", f"unknown argument; {expected}")
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return Problem(f"{path}.args.{key}", f"expected a number, found {value!r}")
+    return None
+
+
+def _unknown_scorers(data: dict[str, Any]) -> list[Problem]:
+    profile = data.get("profile")
+    scorers = profile.get("scorers") if isinstance(profile, dict) else None
+    return [_unknown(name) for name in scorers if name not in SCORERS] if isinstance(scorers, dict) else []
+
+
+def _unknown(name: str) -> Problem:
+    near = get_close_matches(name, SCORERS, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(SCORERS)}"
+    return Problem(f"profile.scorers.{name}", f"unknown scorer; {hint}")
+
+
+def _problem(error: Any) -> Problem:
+    path = ".".join(map(str, error["loc"])) or "policy.yaml"
+    if error["type"] == "extra_forbidden":
+        return Problem(path, "unknown key")
+    if error["type"] == "missing":
+        return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
+    message = error["msg"].replace("Input should be", "expected")
+    return Problem(path, f"{message}, found {error['input']!r}")
+
+
+_EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

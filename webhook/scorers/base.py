@@ -1,0 +1,21 @@
+"""What a scorer is. No I/O here."""
+
+from typing import Protocol
+
+from webhook.ledger import Load
+from webhook.load import View
+from webhook.snapshot import FloatArray
+
+MAX_SCORE = 100.0
+
+
+class Scorer(Protocol):
+    """A way to value nodes for a Pod; its dataclass fields are its arguments in the policy.
+
+    A bad argument raises ValueError from the constructor, as `field: what is expected`.
+    """
+
+    def score(self, pod: Load, nodes: View) -> FloatArray:
+        """Return 0 to 100 for every row; NaN where there is nothing to say (the row is then left out of
+        the mean for this scorer)."""
+        ...

@@ -1,0 +1,28 @@
+"""least-requested: prefer the node with the largest share of its capacity not requested."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from webhook.ledger import Load
+from webhook.load import View
+from webhook.scorers.base import MAX_SCORE
+from webhook.snapshot import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class LeastRequested:
+    """The scheduler's LeastAllocated (noderesources/least_allocated.go), CPU and memory alike:
+
+    mean over resources of 100 x (allocatable - requested - pod) / allocatable, 0 where over-requested.
+    """
+
+    def score(self, pod: Load, nodes: View) -> FloatArray:
+        requested = nodes.fraction(nodes.requested + np.array([[pod.cpu_milli], [pod.memory_bytes]]))
+        return least_requested_score(requested[0], requested[1])
+
+
+def least_requested_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:
+    free_cpu = np.clip(1.0 - cpu, 0.0, 1.0)
+    free_memory = np.clip(1.0 - memory, 0.0, 1.0)
+    return MAX_SCORE * (free_cpu + free_memory) / 2.0

@@ -1,0 +1,248 @@
+"""The snapshot: columns over nodes, updated in place, one row a node name. No I/O here.
+
+One event costs O(1); one decision is vector work over the rows. A row belongs to a node *name* for as
+long as a Node object or a bound Pod uses it, so Pods may arrive before their node and a node may be
+re-created under its old name. Times are the caller's monotonic clock, in seconds.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from webhook import kube
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+# Rows of the resource columns that every cluster has; extended resources follow as they appear.
+CPU, MEMORY, EPHEMERAL, PODS = range(4)
+_FIXED = (kube.CPU, kube.MEMORY, kube.EPHEMERAL, kube.PODS)
+
+# A reading above this many times the allocatable amount is a slip of units, not a use.
+PLAUSIBLE = 4.0
+
+Taints = frozenset[tuple[str, str, str]]
+
+
+class Snapshot:
+    """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
+
+    Shapes: `allocatable`, `requested` (resources, rows) int64; `scored` (2, rows) int64, requests with
+    the scheduler's scoring defaults; `used`, `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU,
+    memory in bytes. `used` means nothing where `fresh()` is false.
+    """
+
+    def __init__(self, capacity: int = 64) -> None:
+        self.size = 0
+        self.count = 0
+        self.names: list[str] = []
+        self.hostnames: list[str | None] = []
+        self.resources: dict[str, int] = {name: row for row, name in enumerate(_FIXED)}
+        self.labels_generation = 0
+        self.taint_sets: dict[Taints, int] = {frozenset(): 0}
+        self.label_index: dict[str, dict[str, set[int]]] = {}
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = []
+        self._labels: list[Mapping[str, str]] = []
+        self._nodes: list[kube.Node | None] = []
+        self._pods_on: list[int] = []
+        self.allocatable: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
+        self.requested: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
+        self.scored: IntArray = np.zeros((2, capacity), np.int64)
+        self.used: FloatArray = np.zeros((2, capacity))
+        self.unseen: FloatArray = np.zeros((2, capacity))
+        self.reserved: FloatArray = np.zeros((2, capacity))
+        self.exists: Mask = np.zeros(capacity, np.bool_)
+        self.ready: Mask = np.zeros(capacity, np.bool_)
+        self.unschedulable: Mask = np.zeros(capacity, np.bool_)
+        self.nameable: Mask = np.zeros(capacity, np.bool_)
+        self.invalid: Mask = np.zeros(capacity, np.bool_)
+        self.taint_set: IntArray = np.zeros(capacity, np.int64)
+        self.changed_at: FloatArray = np.full(capacity, -np.inf)
+
+    def row(self, name: str) -> int | None:
+        """Return the row of a node name, or None where neither a Node nor a Pod ever named it."""
+        return self._rows.get(name)
+
+    def labels(self, row: int) -> Mapping[str, str]:
+        return self._labels[row]
+
+    def fresh(self, now: float, stale_after: float) -> Mask:
+        """Rows whose reading last changed no longer than `stale_after` seconds ago and was valid."""
+        changed = self.changed_at[: self.size]
+        return (changed >= now - stale_after) & ~self.invalid[: self.size] & self.exists[: self.size]
+
+    def states(self, now: float, stale_after: float) -> dict[str, int]:
+        """Count the nodes by the state of their reading."""
+        exists = self.exists[: self.size]
+        fresh = self.fresh(now, stale_after)
+        invalid = self.invalid[: self.size] & exists
+        missing = exists & ~invalid & np.isneginf(self.changed_at[: self.size])
+        counts = {"fresh": int(fresh.sum()), "missing": int(missing.sum()), "invalid": int(invalid.sum())}
+        counts["stale"] = int(exists.sum()) - sum(counts.values())
+        return counts
+
+    # Nodes
+
+    def set_node(self, node: kube.Node) -> None:
+        """Add or replace a Node; one equal to what is stored costs a comparison."""
+        name = node.metadata.name or ""
+        row = self._claim(name)
+        stored = self._nodes[row]
+        if stored is not None and _same(stored, node):
+            return
+        self._nodes[row] = node
+        if not self.exists[row]:
+            self.exists[row] = True
+            self.count += 1
+        labels = node.metadata.labels or {}
+        if labels != self._labels[row] or stored is None:
+            self._relabel(row, labels)
+        spec = node.spec or kube.NodeSpec()
+        self.unschedulable[row] = bool(spec.unschedulable)
+        self.ready[row] = kube.is_ready(node)
+        self.taint_set[row] = self._taints(spec.taints or ())
+        self._set_allocatable(row, (node.status.allocatable if node.status else None) or {})
+
+    def remove_node(self, name: str) -> None:
+        row = self._rows.get(name)
+        if row is None or not self.exists[row]:
+            return
+        self._nodes[row] = None
+        self.exists[row] = False
+        self.count -= 1
+        self._relabel(row, {})
+        self.allocatable[:, row] = 0
+        self.changed_at[row] = -np.inf
+        self.invalid[row] = False
+        self._release(row)
+
+    def node_names(self) -> list[str]:
+        return [self.names[row] for row in np.flatnonzero(self.exists[: self.size])]
+
+    # Bound Pods
+
+    def bind(self, node_name: str, requests: kube.Requests) -> int:
+        """Count a bound Pod's requests on its node; return the row."""
+        row = self._claim(node_name)
+        self._pods_on[row] += 1
+        self._count(row, requests, 1)
+        return row
+
+    def unbind(self, row: int, requests: kube.Requests) -> None:
+        self._pods_on[row] -= 1
+        self._count(row, requests, -1)
+        self._release(row)
+
+    # Usage
+
+    def set_usage(self, row: int, cpu_milli: float, memory_bytes: float, changed_at: float) -> bool:
+        """Store a changed reading; return whether it is valid. An invalid one contributes nothing."""
+        reading = np.array((cpu_milli, memory_bytes))
+        bound = PLAUSIBLE * self.allocatable[:2, row]
+        valid = bool(np.all(np.isfinite(reading)) and np.all(reading >= 0))
+        valid = valid and not bool(np.any((bound > 0) & (reading > bound)))
+        self.invalid[row] = not valid
+        if valid:
+            self.used[:, row] = reading
+        self.changed_at[row] = changed_at
+        return valid
+
+    # Rows
+
+    def _claim(self, name: str) -> int:
+        row = self._rows.get(name)
+        if row is not None:
+            return row
+        if self._free:
+            row = self._free.pop()
+            self.names[row] = name
+        else:
+            row = self.size
+            if row == self.exists.shape[0]:
+                self._grow()
+            self.size += 1
+            self.names.append(name)
+            self.hostnames.append(None)
+            self._labels.append({})
+            self._nodes.append(None)
+            self._pods_on.append(0)
+        self._rows[name] = row
+        return row
+
+    def _release(self, row: int) -> None:
+        if self.exists[row] or self._pods_on[row]:
+            return
+        del self._rows[self.names[row]]
+        self._free.append(row)
+
+    def _grow(self) -> None:
+        for attribute, value in list(vars(self).items()):
+            if isinstance(value, np.ndarray):
+                more = np.zeros_like(value)
+                if attribute == "changed_at":
+                    more -= np.inf
+                setattr(self, attribute, np.concatenate((value, more), axis=-1))
+
+    # Parts of a Node
+
+    def _relabel(self, row: int, labels: Mapping[str, str]) -> None:
+        for key, value in self._labels[row].items():
+            values = self.label_index[key]
+            values[value].discard(row)
+            if not values[value]:
+                del values[value]
+                if not values:
+                    del self.label_index[key]
+        for key, value in labels.items():
+            self.label_index.setdefault(key, {}).setdefault(value, set()).add(row)
+        self._labels[row] = labels
+        self.hostnames[row] = labels.get(kube.HOSTNAME) or None
+        self.nameable[row] = self.hostnames[row] is not None
+        self.labels_generation += 1
+
+    def _taints(self, taints: Iterable[kube.Taint]) -> int:
+        key = frozenset((taint.key, taint.value or "", taint.effect) for taint in taints)
+        return self.taint_sets.setdefault(key, len(self.taint_sets))
+
+    def _set_allocatable(self, row: int, allocatable: Mapping[str, Any]) -> None:
+        self.allocatable[:, row] = 0
+        for resource, value in allocatable.items():
+            column = self.resources.get(resource)
+            if column is None:
+                column = self._add_resource(resource)
+            self.allocatable[column, row] = kube.amount(resource, value)
+
+    def _add_resource(self, resource: str) -> int:
+        column = self.resources[resource] = len(self.resources)
+        blank = np.zeros((1, self.exists.shape[0]), np.int64)
+        self.allocatable = np.concatenate((self.allocatable, blank))
+        self.requested = np.concatenate((self.requested, blank))
+        return column
+
+    def _count(self, row: int, requests: kube.Requests, sign: int) -> None:
+        column = self.requested[:, row]
+        column[CPU] += sign * requests.cpu_milli
+        column[MEMORY] += sign * requests.memory_bytes
+        column[EPHEMERAL] += sign * requests.ephemeral_bytes
+        column[PODS] += sign
+        self.scored[0, row] += sign * requests.score_cpu_milli
+        self.scored[1, row] += sign * requests.score_memory_bytes
+        for resource, value in requests.extended:
+            index = self.resources.get(resource)
+            if index is None:
+                index = self._add_resource(resource)
+            self.requested[index, row] += sign * value
+
+
+def _same(stored: kube.Node, node: kube.Node) -> bool:
+    """Compare what placement reads, so that a kubelet's heartbeat costs nothing more."""
+    return (
+        stored.metadata.labels == node.metadata.labels
+        and stored.spec == node.spec
+        and kube.is_ready(stored) == kube.is_ready(node)
+        and (stored.status and stored.status.allocatable) == (node.status and node.status.allocatable)
+    )
