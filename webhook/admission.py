@@ -5,8 +5,7 @@ AdmissionReview is an error to the caller (`review.ReviewError`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -19,6 +18,8 @@ from webhook.reasons import Outcome, Reason
 
 OWN_NAMESPACE = "trimtab-system"
 SYSTEM_NAMESPACES = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+
+MIRROR = "kubernetes.io/config.mirror"
 
 _POD = kube.decoder(kube.Pod)
 _NULL = b"null"
@@ -40,13 +41,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided for a Pod: the operations, and the plan that they carry."""
+    """What was decided for a Pod: the verified patch, empty for none, and the plan that it carries."""
 
     outcome: Outcome
     reason: Reason | None
-    operations: list[Operation] = field(default_factory=list)
+    patch: bytes = b""
     plan: planner.Plan | None = None
     load: Load | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,45 +66,34 @@ def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late
     for a body that is no AdmissionReview.
     """
     request = review.decode(body)
+    detail = ""
     try:
         decided = _decide(request, cluster, policy, clock, late=late)
-        encoded = patch.encode(decided.operations) if decided.operations else None
-        answer = review.allow(request.uid, encoded, _audit(decided))
         if decided.outcome is Outcome.STEERED and decided.plan and decided.load and not request.dry_run:
             cluster.ledger.reserve(request.uid, decided.load, decided.plan.share, clock.now)
-        return _answer(request, answer, decided.outcome, decided.reason)
     except Exception as error:  # noqa: BLE001, the barrier: a Pod is admitted whatever goes wrong
-        failed = review.allow(request.uid)
+        reason = Reason.PATCH_UNSAFE if isinstance(error, UnsafePatch) else Reason.ERROR
+        decided = Decision(Outcome.FAILED, reason)
         detail = f"{type(error).__name__}: {error}"
-        return _answer(request, failed, Outcome.FAILED, _reason_of(error), detail=detail)
+    return Answer(
+        review.allow(request.uid, decided.patch, _audit(decided)),
+        decided.outcome,
+        decided.reason,
+        uid=request.uid,
+        namespace=request.namespace or "",
+        name=request.name or decided.name,
+        dry_run=bool(request.dry_run),
+        detail=detail,
+    )
 
 
 class UnsafePatch(Exception):  # noqa: N818, it is a finding about our own patch, caught at the barrier
     """A patch that the API server would refuse the Pod for."""
 
 
-def _reason_of(error: Exception) -> Reason:
-    return Reason.PATCH_UNSAFE if isinstance(error, UnsafePatch) else Reason.ERROR
-
-
-def _answer(
-    request: review.Request, body: bytes, outcome: Outcome, reason: Reason | None, *, detail: str = ""
-) -> Answer:
-    return Answer(
-        body,
-        outcome,
-        reason,
-        uid=request.uid,
-        namespace=request.namespace or "",
-        name=request.name or "",
-        dry_run=bool(request.dry_run),
-        detail=detail,
-    )
-
-
 def _audit(decided: Decision) -> Mapping[str, str] | None:
     """Return the audit annotations: only where something was decided, so that a second round agrees."""
-    if not decided.operations:
+    if not decided.patch:
         return None
     return {"outcome": decided.outcome.value, **({"reason": decided.reason.value} if decided.reason else {})}
 
@@ -119,18 +110,37 @@ def _decide(
         return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
     except (msgspec.DecodeError, RecursionError):
         return Decision(Outcome.SKIPPED, Reason.UNREADABLE)
-    if "kubernetes.io/config.mirror" in (pod.metadata.annotations or {}):
+    decided = _decide_pod(request, pod, demand, cluster, policy, clock, late=late)
+    return replace(decided, name=pod.metadata.name or pod.metadata.generate_name or "")
+
+
+def _decide_pod(
+    request: review.Request,
+    pod: kube.Pod,
+    demand: filters.Demand,
+    cluster: Cluster,
+    policy: Policy,
+    clock: Clock,
+    *,
+    late: bool,
+) -> Decision:
+    if MIRROR in (pod.metadata.annotations or {}):
         return Decision(Outcome.SKIPPED, Reason.MIRROR)
     if reason := _not_ours(pod, policy):
-        return Decision(Outcome.SKIPPED, reason, _checked(patch.clean(pod), pod))
+        return Decision(Outcome.SKIPPED, reason, _sealed(patch.clean(pod), pod))
     if decision.is_own_output(pod):
-        keep = patch.clean(pod, keep=decision.DECISION)
-        return Decision(Outcome.SKIPPED, Reason.ALREADY_DECIDED, _checked(keep, pod))
+        return _already_decided(pod)
     planned = _plan(pod, demand, cluster, policy, clock, late=late)
     shadow = cluster.steering(request.namespace) == "shadow"
     return _record(
         request, pod, planned, cluster, policy, clock, shadow=shadow, expected=expected_load(demand.requests)
     )
+
+
+def _already_decided(pod: kube.Pod) -> Decision:
+    """Leave our own output as it is; what somebody added under our prefix since then goes."""
+    forged = patch.clean(pod, keep=decision.DECISION)
+    return Decision(Outcome.SKIPPED, Reason.ALREADY_DECIDED, _sealed(forged, pod))
 
 
 def _not_asked(request: review.Request, cluster: Cluster) -> Reason | None:
@@ -219,8 +229,7 @@ def _record(
     expected: Load,
 ) -> Decision:
     """Turn a plan, or the reason for none, into operations with the decision annotation."""
-    plan = planned if isinstance(planned, planner.Plan) else None
-    reason = None if plan else Reason(planned)
+    plan, reason = (None, planned) if isinstance(planned, Reason) else (planned, None)
     outcome = Outcome.STEERED if plan else Outcome.SKIPPED
     terms = patch.terms(plan) if plan else []
     if plan and shadow:
@@ -238,15 +247,18 @@ def _record(
         full=policy.full_audit,
     )
     if not terms and decision.is_repeated(pod, value):
-        keep = patch.clean(pod, keep=decision.DECISION)
-        return Decision(Outcome.SKIPPED, Reason.ALREADY_DECIDED, _checked(keep, pod))
-    operations: list[dict[str, Any]] = patch.inject(pod, terms) if terms else []
+        return _already_decided(pod)
+    operations = patch.inject(pod, terms) if terms else []
     annotation = patch.annotate(pod, value)
     operations += patch.clean(pod, keep=decision.DECISION if annotation else None) + annotation
-    return Decision(outcome, reason, _checked(operations, pod), plan, expected)
+    return Decision(outcome, reason, _sealed(operations, pod), plan, expected)
 
 
-def _checked(operations: list[Operation], pod: kube.Pod) -> list[Operation]:
-    if operations and (text := patch.problem(operations, patch.encode(operations), pod)):
+def _sealed(operations: list[Operation], pod: kube.Pod) -> bytes:
+    """Encode and verify the operations; raise UnsafePatch for what the API server would refuse."""
+    if not operations:
+        return b""
+    encoded = patch.encode(operations)
+    if text := patch.problem(operations, encoded, pod):
         raise UnsafePatch(text)
-    return operations
+    return encoded

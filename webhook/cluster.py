@@ -63,6 +63,30 @@ class Cluster:
         value = labels.get(_LABEL)
         return value if value in (ENABLED, "shadow") else None
 
+    # Namespaces and PriorityClasses
+
+    def set_namespace(self, namespace: kube.Named) -> None:
+        self.namespaces[namespace.metadata.name or ""] = namespace.metadata.labels or {}
+
+    def remove_namespace(self, name: str) -> None:
+        self.namespaces.pop(name, None)
+
+    def replace_namespaces(self, namespaces: Iterable[kube.Named]) -> None:
+        self.namespaces.clear()
+        for namespace in namespaces:
+            self.set_namespace(namespace)
+
+    def set_priority_class(self, priority_class: kube.Named) -> None:
+        self.priority_classes[priority_class.metadata.name or ""] = priority_class.value or 0
+
+    def remove_priority_class(self, name: str) -> None:
+        self.priority_classes.pop(name, None)
+
+    def replace_priority_classes(self, priority_classes: Iterable[kube.Named]) -> None:
+        self.priority_classes.clear()
+        for priority_class in priority_classes:
+            self.set_priority_class(priority_class)
+
     # Nodes
 
     def set_node(self, node: kube.Node) -> None:
@@ -87,9 +111,11 @@ class Cluster:
     # Pods
 
     def set_pod(self, pod: kube.Pod, now: float | None) -> None:
-        """Add or update a Pod. `now` is None for one that may have been bound long ago, so that readings
-        are taken to cover it."""
-        uid = pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
+        """Add or update a Pod.
+
+        `now` is None for one that may have been bound long ago, so that readings are taken to cover it.
+        """
+        uid = kube.uid(pod)
         if kube.is_finished(pod):
             self.remove_pod(uid)
         elif pod.spec.node_name:
@@ -108,7 +134,7 @@ class Cluster:
     def replace_pods(self, pods: Iterable[kube.Pod], now: float | None) -> None:
         gone = set(self._bound) | self._pending
         for pod in pods:
-            gone.discard(pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}")
+            gone.discard(kube.uid(pod))
             self.set_pod(pod, now)
         for uid in gone:
             self.remove_pod(uid)

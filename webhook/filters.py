@@ -44,7 +44,7 @@ def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
     return np.ones(nodes.size, np.bool_) if tolerated else ~nodes.unschedulable[: nodes.size]
 
 
-def node_ready(demand: Demand, nodes: Snapshot) -> Mask:
+def node_ready(_demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes that are Ready. The scheduler leaves this to a taint, which follows a little later."""
     return nodes.ready[: nodes.size]
 
@@ -168,7 +168,8 @@ def _match_labels(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
             return ~_union(nodes, by_value.values())
         case "Gt" | "Lt":
             return _union(nodes, _compared(requirement.operator, values, by_value))
-    return np.zeros(nodes.size, np.bool_)
+        case _:
+            return np.zeros(nodes.size, np.bool_)
 
 
 def _compared(operator: str, values: Sequence[str], by_value: Mapping[str, set[int]]) -> list[set[int]]:
@@ -202,7 +203,8 @@ def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
             return mask
         case "NotIn":
             return ~mask
-    return np.zeros(nodes.size, np.bool_)
+        case _:
+            return np.zeros(nodes.size, np.bool_)
 
 
 def _union(nodes: Snapshot, groups: Iterable[Iterable[int]]) -> Mask:

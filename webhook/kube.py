@@ -152,6 +152,11 @@ class Named(Struct, frozen=True):
     value: int | None = None
 
 
+class ConfigMap(Struct, frozen=True):
+    metadata: Metadata
+    data: dict[str, str] | None = None
+
+
 class NodeMetrics(Struct, frozen=True):
     """A `metrics.k8s.io` reading: quantities over `window` that ended at `timestamp`."""
 
@@ -257,6 +262,16 @@ def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
 def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
     for name, value in floor.items():
         total[name] = max(total.get(name, 0), value)
+
+
+def name(item: Node | Named) -> str:
+    """Return the object's name; the API server lets no object be without."""
+    return item.metadata.name or ""
+
+
+def uid(pod: Pod) -> str:
+    """Return what tells a Pod from every other; a hand-made one without a uid goes by its name."""
+    return pod.metadata.uid or f"{pod.metadata.namespace}/{pod.metadata.name}"
 
 
 def is_finished(pod: Pod) -> bool:

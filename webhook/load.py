@@ -55,4 +55,5 @@ def _mean(measured: FloatArray, allocatable: FloatArray, fresh: Mask) -> FloatAr
     """Return the measured nodes' used fraction of each resource, shape (2, 1); 0 where none is fresh."""
     total = allocatable[:, fresh].sum(axis=1, keepdims=True)
     used = measured[:, fresh].sum(axis=1, keepdims=True)
-    return np.divide(used, total, out=np.zeros_like(used), where=total > 0)
+    mean: FloatArray = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
+    return mean

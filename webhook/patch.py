@@ -1,8 +1,8 @@
-"""The JSON Patch for a Pod: build the operations, and check that they apply. The only writer of Pod
-shape. No I/O here.
+"""The JSON Patch for a Pod: build the operations, and check that they apply. No I/O here.
 
-The API server refuses a Pod whose patch cannot be applied, whatever the failure policy says. So every
-operation adds below the deepest parent that is there, and `problem` looks at each once more.
+The only writer of Pod shape. The API server refuses a Pod whose patch cannot be applied, whatever the
+failure policy says. So every operation adds below the deepest parent that is there, and `problem` looks
+at each once more.
 """
 
 from collections.abc import Mapping, Sequence

@@ -16,11 +16,10 @@ class _Loader(yaml.SafeLoader):
     """PyYAML keeps the last of two equal keys and expands aliases without bound; this one refuses both."""
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.constructor.ConstructorError(
-                None, None, "aliases are not accepted", self.peek_event().start_mark
-            )
-        return super().compose_node(parent, index)  # type: ignore[no-any-return]
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent):
+            raise yaml.constructor.ConstructorError(None, None, "aliases are not accepted", self.get_mark())
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002
         seen: set[Hashable] = set()

@@ -12,7 +12,7 @@ from webhook.snapshot import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The scheduler's BalancedAllocation (noderesources/balanced_allocation.go) on expected use:
+    """The scheduler's BalancedAllocation (noderesources/balanced_allocation.go), on expected use.
 
     100 x (1 - the standard deviation of the used fractions); of two fractions that is half their distance.
     """
@@ -24,4 +24,5 @@ class Balance:
 
 def balance_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:
     distance = np.abs(np.minimum(cpu, 1.0) - np.minimum(memory, 1.0))
-    return MAX_SCORE * (1.0 - distance / 2.0)
+    score: FloatArray = MAX_SCORE * (1.0 - distance / 2.0)
+    return score

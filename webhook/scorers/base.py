@@ -16,6 +16,5 @@ class Scorer(Protocol):
     """
 
     def score(self, pod: Load, nodes: View) -> FloatArray:
-        """Return 0 to 100 for every row; NaN where there is nothing to say (the row is then left out of
-        the mean for this scorer)."""
+        """Return 0 to 100 for every row; NaN where there is nothing to say, which leaves the mean alone."""
         ...

@@ -12,9 +12,9 @@ from webhook.snapshot import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class LeastRequested:
-    """The scheduler's LeastAllocated (noderesources/least_allocated.go), CPU and memory alike:
+    """The scheduler's LeastAllocated (noderesources/least_allocated.go), CPU and memory alike.
 
-    mean over resources of 100 x (allocatable - requested - pod) / allocatable, 0 where over-requested.
+    Mean over resources of 100 x (allocatable - requested - pod) / allocatable, 0 where over-requested.
     """
 
     def score(self, pod: Load, nodes: View) -> FloatArray:

@@ -1,0 +1,100 @@
+"""`trimtab serve`: which mode, with which inputs, until which signal."""
+
+import asyncio
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from webhook import api, clusterfile, incluster, policy
+from webhook.cluster import Cluster
+from webhook.embedded import Embedded
+from webhook.policy import ConfigError, Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `trimtab serve` is asked for. `cluster_file` chooses embedded mode."""
+
+    host: str
+    port: int
+    admin_port: int
+    cluster_file: Path | None
+    policy_file: Path | None
+    cert_dir: Path
+    kubeconfig: Path | None
+
+
+async def run(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT. Raise ConfigError before anything has started."""
+    if settings.cluster_file is not None:
+        await _run_embedded(settings, settings.cluster_file)
+        return
+    current = load_policy(settings.policy_file)
+    connection = await api.connect(settings.kubeconfig)
+    try:
+        await incluster.run(
+            connection,
+            current,
+            follow_policy=settings.policy_file is None,
+            listeners=incluster.Listeners(settings.host, settings.port, settings.admin_port),
+            announce=_announce,
+            stopped=_stopped(),
+        )
+    finally:
+        await connection.close()
+
+
+async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
+    cluster, current = _load_both(cluster_file, settings.policy_file)
+    server = Embedded(
+        cluster,
+        current,
+        cert_dir=settings.cert_dir,
+        host=settings.host,
+        port=settings.port,
+        admin_port=settings.admin_port,
+    )
+    async with server:
+        _announce(server.url)
+        await _stopped()
+
+
+def _load_both(cluster_file: Path, policy_file: Path | None) -> tuple[Cluster, Policy]:
+    """Load both files; raise ConfigError with the problems of both."""
+    problems: list[policy.Problem] = []
+    cluster, current = Cluster(), policy.default()
+    try:
+        cluster = clusterfile.load(cluster_file)
+    except ConfigError as error:
+        problems += error.problems
+    try:
+        current = load_policy(policy_file)
+    except ConfigError as error:
+        problems += error.problems
+    if problems:
+        raise ConfigError(problems)
+    return cluster, current
+
+
+def load_policy(path: Path | None) -> Policy:
+    """Return the policy in a file, or the defaults; raise ConfigError."""
+    if path is None:
+        return policy.default()
+    try:
+        return policy.load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([policy.Problem(str(path), f"cannot be read: {error}")]) from None
+
+
+def _announce(url: str) -> None:
+    sys.stdout.write(f"listening on {url}\n")
+    sys.stdout.flush()
+
+
+async def _stopped() -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    await stop.wait()

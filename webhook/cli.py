@@ -1,0 +1,121 @@
+"""The command line. Parts that are slow to load are imported by the command that needs them."""
+
+import asyncio
+import logging
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from webhook import __version__
+
+_OUTPUT = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output format.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="trimtab")
+def main() -> None:
+    """Steer Pod placement with the stock kube-scheduler."""
+
+
+@main.command()
+@click.option(
+    "--cluster",
+    "cluster_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Run without a cluster, over what `kubectl get nodes,pods -A -o json` printed.",
+)
+@click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take the ScoringPolicy from a file instead of the ConfigMap.",
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=10250, show_default=True, help="Port for /mutate; 0 picks a free one.")
+@click.option(
+    "--admin-port",
+    type=int,
+    help="Port for probes and metrics; with --cluster a free one by default, else 8081.",
+)
+@click.option(
+    "--cert-dir",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="With --cluster: where ca.crt and the pair are kept; a new temporary directory by default.",
+)
+@click.option(
+    "--kubeconfig",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Reach the cluster with this file; inside a Pod its service account is used.",
+)
+@click.option(
+    "--log-level",
+    default="info",
+    show_default=True,
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="How much to log on stderr.",
+)
+def serve(
+    cluster_file: Path | None,
+    policy_file: Path | None,
+    host: str,
+    port: int,
+    admin_port: int | None,
+    cert_dir: Path | None,
+    kubeconfig: Path | None,
+    log_level: str,
+) -> None:
+    """Serve the mutating admission webhook."""
+    from webhook import api, app  # noqa: PLC0415, see the module docstring
+    from webhook.policy import ConfigError  # noqa: PLC0415
+
+    logging.basicConfig(
+        stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
+    )
+    embedded_port = 0 if cluster_file else 8081
+    settings = app.Settings(
+        host=host,
+        port=port,
+        admin_port=embedded_port if admin_port is None else admin_port,
+        cluster_file=cluster_file,
+        policy_file=policy_file,
+        cert_dir=cert_dir or Path(tempfile.mkdtemp(prefix="trimtab-")),
+        kubeconfig=kubeconfig,
+    )
+    try:
+        asyncio.run(app.run(settings))
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        sys.exit(2)
+    except (api.ApiError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+
+
+@main.command()
+@click.option(
+    "--nodes", default=200, show_default=True, type=click.IntRange(2, 5000), help="Nodes to generate."
+)
+@click.option(
+    "--pods", default=1200, show_default=True, type=click.IntRange(1, 100000), help="Pods to place."
+)
+@click.option("--seed", default=1, show_default=True, help="Seed of the generated cluster and arrivals.")
+@_OUTPUT
+def demo(nodes: int, pods: int, seed: int, output: str) -> None:
+    """Place a generated workload with and without steering, and compare the balance."""
+    from webhook import demo as module  # noqa: PLC0415, see the module docstring
+
+    sys.exit(module.run(nodes=nodes, pods=pods, seed=seed, output=output))

@@ -1,0 +1,143 @@
+"""A cluster in a file: what `kubectl get nodes,pods -A -o json` prints, and readings. No network here."""
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec import Raw, Struct
+
+from webhook import kube, quantity, usage
+from webhook.cluster import Cluster
+from webhook.policy import ConfigError, Problem
+
+_AT = re.compile(r"(?P<what>.*?)(?: - at `\$?\.?(?P<path>.*)`)?")
+
+
+class _Items(Struct):
+    kind: str
+    items: list[Raw]
+
+
+class _Typed(Struct):
+    kind: str
+
+
+def load(path: Path) -> Cluster:
+    """Return the cluster in a JSON or YAML file; raise ConfigError with every problem in it."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ConfigError([Problem(str(path), f"cannot be read: {error.strerror}")]) from None
+    listed = _parse(path, content)
+    cluster = Cluster()
+    problems: list[Problem] = []
+    readings: list[tuple[str, kube.NodeMetrics]] = []
+    for number, raw in enumerate(listed.items):
+        where = f"items[{number}]"
+        try:
+            kind = msgspec.json.decode(raw, type=_Typed).kind
+            take = _KINDS.get(kind)
+            if take is None:
+                problems.append(
+                    Problem(f"{where}.kind", f"expected one of {', '.join(_KINDS)}, found {kind!r}")
+                )
+                continue
+            item = msgspec.json.decode(raw, type=_TYPES[kind])
+        except (msgspec.DecodeError, RecursionError) as error:
+            problems.append(_problem(where, error))
+            continue
+        bad = [Problem(f"{where}.{path}", text) for path, text in _bad_quantities(item)]
+        problems += bad
+        if bad:
+            continue
+        if isinstance(item, kube.NodeMetrics):
+            readings.append((where, item))
+        else:
+            take(cluster, item)
+    problems += _read(cluster, readings)
+    if problems:
+        raise ConfigError(problems)
+    cluster.synced = True
+    return cluster
+
+
+def _parse(path: Path, content: bytes) -> _Items:
+    """Read the list itself. Anything that does not begin as JSON is taken as YAML, and re-encoded."""
+    try:
+        if not content.lstrip().startswith(b"{"):
+            content = msgspec.json.encode(yaml.load(content, Loader=yaml.CSafeLoader), enc_hook=str)
+        return msgspec.json.decode(content, type=_Items)
+    except yaml.MarkedYAMLError as error:
+        line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise ConfigError([Problem(str(path), f"is neither JSON nor YAML: {line}{error.problem}")]) from None
+    except (yaml.YAMLError, msgspec.MsgspecError, RecursionError, ValueError) as error:
+        problem = _problem(str(path), error)
+        raise ConfigError(
+            [Problem(problem.path, f"expected a List of Kubernetes objects: {problem.message}")]
+        ) from None
+
+
+def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> list[Problem]:
+    """Take the readings in once every node is there."""
+    problems = []
+    for where, reading in readings:
+        missing = [name for name in (kube.CPU, kube.MEMORY) if name not in reading.usage]
+        problems += [Problem(f"{where}.usage.{name}", "missing; expected a quantity") for name in missing]
+        if not missing:
+            cluster.pin_usage(reading.metadata.name or "", *usage.amounts(reading))
+    return problems
+
+
+def _bad_quantities(item: Any) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+
+    def check(where: str, amounts: Mapping[str, Any] | None) -> None:
+        for name, value in (amounts or {}).items():
+            try:
+                kube.amount(name, value)
+            except quantity.QuantityError as error:
+                found.append((f"{where}.{name}", str(error)))
+
+    if isinstance(item, kube.Node) and item.status is not None:
+        check("status.allocatable", item.status.allocatable)
+    if isinstance(item, kube.NodeMetrics):
+        check("usage", item.usage)
+    if isinstance(item, kube.Pod):
+        for field in ("containers", "init_containers"):
+            for number, container in enumerate(getattr(item.spec, field) or ()):
+                requests = container.resources.requests if container.resources else None
+                check(f"spec.{_CAMEL[field]}[{number}].resources.requests", requests)
+        check("spec.overhead", item.spec.overhead)
+        check("spec.resources.requests", item.spec.resources.requests if item.spec.resources else None)
+    return found
+
+
+def _problem(where: str, error: Exception) -> Problem:
+    match = _AT.fullmatch(str(error))
+    what, inner = (match["what"], match["path"]) if match else (str(error), None)
+    text = what.replace("Expected", "expected").replace(", got", ", found").replace("`", "")
+    return Problem(f"{where}.{inner}" if inner else where, text)
+
+
+_CAMEL = {"containers": "containers", "init_containers": "initContainers"}
+
+_TYPES: Mapping[str, type[Any]] = {
+    "Node": kube.Node,
+    "Pod": kube.Pod,
+    "Namespace": kube.Named,
+    "PriorityClass": kube.Named,
+    "NodeMetrics": kube.NodeMetrics,
+    "PodMetrics": kube.Named,
+}
+
+_KINDS: Mapping[str, Callable[[Cluster, Any], None]] = {
+    "Node": Cluster.set_node,
+    "Pod": lambda cluster, pod: cluster.set_pod(pod, None),
+    "Namespace": Cluster.set_namespace,
+    "PriorityClass": Cluster.set_priority_class,
+    "NodeMetrics": lambda _cluster, _reading: None,
+    "PodMetrics": lambda _cluster, _reading: None,
+}

@@ -1,0 +1,74 @@
+"""What is watched, and how each object changes the cluster as seen."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from webhook import kube
+from webhook.cluster import Cluster
+from webhook.policyholder import PolicyHolder
+from webhook.watch import Kind
+
+NAMESPACE = "trimtab-system"
+POLICY = "scoring-policy"
+
+
+def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str], None]) -> list[Kind[Any]]:
+    """Return the kinds that fill `cluster`; `restarted` is told the name of one that lists again."""
+
+    def replace_pods(pods: list[kube.Pod]) -> None:
+        # What the first list holds may have run for long; what a later one adds came in a gap.
+        cluster.replace_pods(pods, now() if cluster.synced else None)
+
+    nodes = Kind(
+        name="nodes",
+        path="/api/v1/nodes",
+        type=kube.Node,
+        replace=cluster.replace_nodes,
+        set=cluster.set_node,
+        remove=lambda node: cluster.remove_node(kube.name(node)),
+        restarted=partial(restarted, "nodes"),
+    )
+    pods = Kind(
+        name="pods",
+        path="/api/v1/pods",
+        type=kube.Pod,
+        replace=replace_pods,
+        set=lambda pod: cluster.set_pod(pod, now()),
+        remove=lambda pod: cluster.remove_pod(kube.uid(pod)),
+        restarted=partial(restarted, "pods"),
+        field_selector="status.phase!=Succeeded,status.phase!=Failed",
+    )
+    namespaces = Kind(
+        name="namespaces",
+        path="/api/v1/namespaces",
+        type=kube.Named,
+        replace=cluster.replace_namespaces,
+        set=cluster.set_namespace,
+        remove=lambda namespace: cluster.remove_namespace(kube.name(namespace)),
+        restarted=partial(restarted, "namespaces"),
+    )
+    priority_classes = Kind(
+        name="priorityclasses",
+        path="/apis/scheduling.k8s.io/v1/priorityclasses",
+        type=kube.Named,
+        replace=cluster.replace_priority_classes,
+        set=cluster.set_priority_class,
+        remove=lambda priority_class: cluster.remove_priority_class(kube.name(priority_class)),
+        restarted=partial(restarted, "priorityclasses"),
+    )
+    return [nodes, pods, namespaces, priority_classes]
+
+
+def policy_kind(holder: PolicyHolder, restarted: Callable[[str], None]) -> Kind[kube.ConfigMap]:
+    """Return the kind that keeps `holder` at the ConfigMap's policy."""
+    return Kind(
+        name="configmaps",
+        path=f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+        type=kube.ConfigMap,
+        replace=holder.replace,
+        set=holder.set,
+        remove=lambda _config_map: holder.remove(),
+        restarted=partial(restarted, "configmaps"),
+        field_selector=f"metadata.name={POLICY}",
+    )

@@ -1,0 +1,80 @@
+"""Prometheus metrics with bounded labels, rendered off the event loop."""
+
+import asyncio
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from webhook.admission import Answer
+from webhook.cluster import Cluster
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
+
+
+class Metrics:
+    """What is counted; `render` gives the exposition text."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._decisions = Counter(
+            "trimtab_decisions_total",
+            "Admission reviews answered, by outcome and reason.",
+            ["outcome", "reason", "dry_run"],
+            registry=self.registry,
+        )
+        self.rejected = Counter(
+            "trimtab_bad_requests_total",
+            "Requests that were no AdmissionReview, by HTTP status.",
+            ["status"],
+            registry=self.registry,
+        )
+        self._latency = Histogram(
+            "trimtab_admission_duration_seconds",
+            "Time from the request's head to the answer.",
+            buckets=_BUCKETS,
+            registry=self.registry,
+        )
+        self.relists = Counter(
+            "trimtab_watch_restarts_total",
+            "Watches that had to list again.",
+            ["kind"],
+            registry=self.registry,
+        )
+        self.usage_failures = Counter(
+            "trimtab_usage_poll_failures_total",
+            "Polls of the usage source that failed.",
+            registry=self.registry,
+        )
+        self.reload_failures = Counter(
+            "trimtab_certificate_reload_failures_total",
+            "Serving certificates that were refused, while the one before stays in use.",
+            registry=self.registry,
+        )
+
+        self._nodes = Gauge(
+            "trimtab_nodes", "Nodes by the state of their reading.", ["usage"], registry=self.registry
+        )
+        self._pods = Gauge("trimtab_pods", "Bound Pods known.", registry=self.registry)
+        self._ledger = Gauge(
+            "trimtab_ledger_pods",
+            "Pods whose load readings do not show yet.",
+            ["state"],
+            registry=self.registry,
+        )
+        self._synced = Gauge("trimtab_synced", "Whether every kind was listed once.", registry=self.registry)
+
+    def observe(self, answer: Answer, seconds: float) -> None:
+        """Count an answer and the time it took."""
+        reason = answer.reason.value if answer.reason else ""
+        self._decisions.labels(answer.outcome.value, reason, str(answer.dry_run).lower()).inc()
+        self._latency.observe(seconds)
+
+    async def render(self, cluster: Cluster, states: Mapping[str, int]) -> bytes:
+        """Return the exposition text, made in a thread so that no Pod waits for it."""
+        for state, count in states.items():
+            self._nodes.labels(state).set(count)
+        self._pods.set(cluster.pods)
+        self._ledger.labels("in-flight").set(cluster.ledger.in_flight)
+        self._ledger.labels("bound").set(cluster.ledger.unseen)
+        self._synced.set(cluster.synced)
+        return await asyncio.to_thread(generate_latest, self.registry)
