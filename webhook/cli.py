@@ -119,3 +119,7 @@ def demo(nodes: int, pods: int, seed: int, output: str) -> None:
     from webhook import demo as module  # noqa: PLC0415, see the module docstring
 
     sys.exit(module.run(nodes=nodes, pods=pods, seed=seed, output=output))
+
+
+if __name__ == "__main__":
+    main()
