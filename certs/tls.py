@@ -35,12 +35,10 @@ class ServingContext:
 
     def _hand_over(
         self, handshake: ssl.SSLObject | ssl.SSLSocket, name: str | None, asked: ssl.SSLContext
-    ) -> int | None:
+    ) -> None:
         del name, asked  # the callback comes in every handshake, also in one without a name
-        if self._current is None:
-            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
-        handshake.context = self._current
-        return None
+        if self._current is not None:
+            handshake.context = self._current
 
 
 def _server_context() -> ssl.SSLContext:
