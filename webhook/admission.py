@@ -211,10 +211,8 @@ def _plan(
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     preferred = (affinity.preferred if affinity else None) or ()
     cluster.ledger.expire(clock.now)
-    view = load.view(cluster.nodes, clock.now, policy.stale_after_s)
-    return planner.plan(
-        demand, expected_load(demand.requests), preferred, cluster.nodes, view, policy.profile
-    )
+    view = load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s)
+    return planner.plan(demand, preferred, cluster.nodes, view, policy.profile)
 
 
 def _record(

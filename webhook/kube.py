@@ -196,7 +196,7 @@ def read_requests(spec: PodSpec) -> Requests:
     overhead comes on top. Raise QuantityError where a quantity is none or is negative.
     """
     plain = _total(spec, defaults=False)
-    scoring = _total(spec, defaults=True)
+    scoring = dict(plain) if _says_all(spec) else _total(spec, defaults=True)
     cpu, memory = plain.pop(CPU, 0), plain.pop(MEMORY, 0)
     ephemeral = plain.pop(EPHEMERAL, 0)
     return Requests(
@@ -204,8 +204,8 @@ def read_requests(spec: PodSpec) -> Requests:
         memory_bytes=memory,
         ephemeral_bytes=ephemeral,
         extended=tuple((name, value) for name, value in sorted(plain.items()) if value),
-        score_cpu_milli=scoring[CPU],
-        score_memory_bytes=scoring[MEMORY],
+        score_cpu_milli=scoring.get(CPU, 0),
+        score_memory_bytes=scoring.get(MEMORY, 0),
     )
 
 
@@ -232,10 +232,16 @@ def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:
             if name in (CPU, MEMORY) or name.startswith("hugepages-")
         )
     _add(total, _amounts(spec.overhead))
-    if defaults:
-        total.setdefault(CPU, 0)
-        total.setdefault(MEMORY, 0)
     return total
+
+
+def _says_all(spec: PodSpec) -> bool:
+    """Tell whether every container requests both CPU and memory, so that no default applies."""
+    for container in (spec.containers or []) + (spec.init_containers or []):
+        requests = (container.resources.requests if container.resources else None) or {}
+        if CPU not in requests or MEMORY not in requests:
+            return False
+    return True
 
 
 def _container(container: Container, *, defaults: bool) -> dict[str, int]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook import filters, kube
-from webhook.ledger import Load, Share
+from webhook.ledger import Share
 from webhook.load import View
 from webhook.reasons import Reason
 from webhook.scorers import Scorer
@@ -83,7 +83,6 @@ class Plan:
 
 def plan(
     pod: filters.Demand,
-    load: Load,
     preferred: Sequence[kube.PreferredTerm],
     nodes: Snapshot,
     view: View,
@@ -104,7 +103,7 @@ def plan(
     rows = np.flatnonzero(candidates)
     if rows.size == 0:
         return Reason.NO_CANDIDATES
-    scores = total_score(load, view, profile)[rows]
+    scores = total_score(view, profile)[rows]
     usable = np.isfinite(scores)
     rows, scores = rows[usable], scores[usable]
     if rows.size == 0:
@@ -126,16 +125,21 @@ def plan(
     )
 
 
-def total_score(pod: Load, view: View, profile: Profile) -> FloatArray:
+def total_score(view: View, profile: Profile) -> FloatArray:
     """Return the weighted mean of the scorers for every row; NaN where none has anything to say."""
     total = np.zeros(view.fresh.size)
     weights = np.zeros(view.fresh.size)
     for entry in profile.scorers:
-        score = entry.scorer.score(pod, view)
-        known = ~np.isnan(score)
-        total += np.where(known, entry.weight * score, 0.0)
-        weights += entry.weight * known
-    return np.divide(total, weights, out=np.full_like(total, np.nan), where=weights > 0)
+        score = entry.scorer.score(view)
+        neutral = np.isnan(score)
+        if neutral.any():
+            total += np.where(neutral, 0.0, entry.weight * score)
+            weights += np.where(neutral, 0.0, entry.weight)
+        else:
+            total += entry.weight * score
+            weights += entry.weight
+    with np.errstate(invalid="ignore"):
+        return total / weights
 
 
 def sampled_share(nodes: int, feasible: int, percentage: int) -> float:

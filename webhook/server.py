@@ -1,7 +1,6 @@
 """HTTP in and out: /mutate over TLS on one port, probes and metrics on another, and the deadline."""
 
 import asyncio
-import json
 import logging
 import ssl
 import time
@@ -9,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 
+import msgspec
 from aiohttp import web
 
 from webhook import admission, review
@@ -171,19 +171,18 @@ def timeout_s(text: str | None) -> float:
 
 def _log(answer: Answer, elapsed: float) -> None:
     """Log ids and reasons only, as JSON, so that no name can forge a line."""
-    LOG.info(
-        "%s",
-        json.dumps(
-            {
-                "event": "admission",
-                "uid": answer.uid[:64],
-                "namespace": answer.namespace[:253],
-                "name": answer.name[:253],
-                "outcome": answer.outcome,
-                "reason": answer.reason,
-                "dry_run": answer.dry_run,
-                "ms": round(elapsed * 1000, 3),
-                **({"detail": answer.detail[:200]} if answer.detail else {}),
-            }
-        ),
-    )
+    if not LOG.isEnabledFor(logging.INFO):
+        return
+    line = {
+        "event": "admission",
+        "uid": answer.uid[:64],
+        "namespace": answer.namespace[:253],
+        "name": answer.name[:253],
+        "outcome": answer.outcome,
+        "reason": answer.reason,
+        "dry_run": answer.dry_run,
+        "ms": round(elapsed * 1000, 3),
+    }
+    if answer.detail:
+        line["detail"] = answer.detail[:200]
+    LOG.info("%s", msgspec.json.encode(line).decode())

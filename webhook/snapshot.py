@@ -77,13 +77,14 @@ class Snapshot:
 
     def states(self, now: float, stale_after: float) -> dict[str, int]:
         """Count the nodes by the state of their reading."""
+        fresh = int(self.fresh(now, stale_after).sum())
+        if fresh == self.count:
+            return {"fresh": fresh, "stale": 0, "missing": 0, "invalid": 0}
         exists = self.exists[: self.size]
-        fresh = self.fresh(now, stale_after)
         invalid = self.invalid[: self.size] & exists
-        missing = exists & ~invalid & np.isneginf(self.changed_at[: self.size])
-        counts = {"fresh": int(fresh.sum()), "missing": int(missing.sum()), "invalid": int(invalid.sum())}
-        counts["stale"] = int(exists.sum()) - sum(counts.values())
-        return counts
+        missing = int((exists & ~invalid & np.isneginf(self.changed_at[: self.size])).sum())
+        stale = self.count - fresh - missing - int(invalid.sum())
+        return {"fresh": fresh, "stale": stale, "missing": missing, "invalid": int(invalid.sum())}
 
     # Nodes
 

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.ledger import Load
 from webhook.load import View
 from webhook.scorers.base import MAX_SCORE
 from webhook.snapshot import FloatArray
@@ -17,9 +16,8 @@ class Balance:
     100 x (1 - the standard deviation of the used fractions); of two fractions that is half their distance.
     """
 
-    def score(self, pod: Load, nodes: View) -> FloatArray:
-        used = nodes.fraction(nodes.load + np.array([[pod.cpu_milli], [pod.memory_bytes]]))
-        return balance_score(used[0], used[1])
+    def score(self, nodes: View) -> FloatArray:
+        return balance_score(nodes.used[0], nodes.used[1])
 
 
 def balance_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:

@@ -2,7 +2,6 @@
 
 from typing import Protocol
 
-from webhook.ledger import Load
 from webhook.load import View
 from webhook.snapshot import FloatArray
 
@@ -10,11 +9,11 @@ MAX_SCORE = 100.0
 
 
 class Scorer(Protocol):
-    """A way to value nodes for a Pod; its dataclass fields are its arguments in the policy.
+    """A way to value nodes, each with the Pod placed on it.
 
-    A bad argument raises ValueError from the constructor, as `field: what is expected`.
+    Its dataclass fields are its arguments in the policy. A bad argument raises ValueError from the constructor, as `field: what is expected`.
     """
 
-    def score(self, pod: Load, nodes: View) -> FloatArray:
+    def score(self, nodes: View) -> FloatArray:
         """Return 0 to 100 for every row; NaN where there is nothing to say, which leaves the mean alone."""
         ...

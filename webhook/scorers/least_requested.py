@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.ledger import Load
 from webhook.load import View
 from webhook.scorers.base import MAX_SCORE
 from webhook.snapshot import FloatArray
@@ -17,9 +16,8 @@ class LeastRequested:
     Mean over resources of 100 x (allocatable - requested - pod) / allocatable, 0 where over-requested.
     """
 
-    def score(self, pod: Load, nodes: View) -> FloatArray:
-        requested = nodes.fraction(nodes.requested + np.array([[pod.cpu_milli], [pod.memory_bytes]]))
-        return least_requested_score(requested[0], requested[1])
+    def score(self, nodes: View) -> FloatArray:
+        return least_requested_score(nodes.requested[0], nodes.requested[1])
 
 
 def least_requested_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.ledger import Load
 from webhook.load import View
 from webhook.scorers.base import MAX_SCORE
 from webhook.snapshot import FloatArray
@@ -28,9 +27,8 @@ class Utilization:
         if self.cpu + self.memory == 0:
             raise ValueError("cpu: expected cpu or memory above 0, found both 0")
 
-    def score(self, pod: Load, nodes: View) -> FloatArray:
-        used = nodes.fraction(nodes.load + np.array([[pod.cpu_milli], [pod.memory_bytes]]))
-        return utilization_score(used[0], used[1], self.cpu, self.memory)
+    def score(self, nodes: View) -> FloatArray:
+        return utilization_score(nodes.used[0], nodes.used[1], self.cpu, self.memory)
 
 
 def utilization_score(
