@@ -11,7 +11,8 @@ MAX_SCORE = 100.0
 class Scorer(Protocol):
     """A way to value nodes, each with the Pod placed on it.
 
-    Its dataclass fields are its arguments in the policy. A bad argument raises ValueError from the constructor, as `field: what is expected`.
+    Its dataclass fields are its arguments in the policy; a bad one raises ValueError from the
+    constructor, as `field: what is expected`.
     """
 
     def score(self, nodes: View) -> FloatArray:
