@@ -17,6 +17,13 @@ from webhook.snapshot import Snapshot
 ENABLED = "enabled"
 _LABEL = "trimtab.dev/steering"
 
+# After this many readings, one of them was prompt.
+_LEARNED_AFTER = 5
+# A reading is no older than this where its clock agrees with ours.
+_SAME_CLOCK_S = 60.0
+# A reading that seems this much later than the best one means that a clock was set.
+_CLOCK_MOVED_S = 600.0
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -28,10 +35,25 @@ class Bound:
 
 @dataclass(slots=True)
 class _Reading:
-    """When a node's own clock and ours were closest, and the reading last taken in."""
+    """How late a node's readings are, whatever its clock says."""
 
-    timestamp: float
-    least_lag: float
+    timestamp: float | None = None
+    least_lag: float = np.inf
+    taken: int = 0
+
+    def take(self, timestamp: float, lag: float) -> float:
+        """Return how many seconds ago a reading ended, `lag` being the difference of the two clocks.
+
+        The least lag of a few readings is that of a prompt one, so what is beyond it is lateness, and a
+        wrong clock or time zone does not matter. Before, clocks that seem to agree are taken to.
+        """
+        self.timestamp = timestamp
+        if lag - self.least_lag > _CLOCK_MOVED_S:
+            self.least_lag, self.taken = np.inf, 0
+        self.least_lag = min(self.least_lag, lag)
+        self.taken += 1
+        agree = self.taken < _LEARNED_AFTER and 0 <= self.least_lag <= _SAME_CLOCK_S
+        return lag if agree else lag - self.least_lag
 
 
 class Cluster:
@@ -113,7 +135,7 @@ class Cluster:
     def set_pod(self, pod: kube.Pod, now: float | None) -> None:
         """Add or update a Pod.
 
-        `now` is None for one that may have been bound long ago, so that readings are taken to cover it.
+        `now` is None for one that may have run for long, so that readings are taken to cover it.
         """
         uid = kube.uid(pod)
         if kube.is_finished(pod):
@@ -140,7 +162,11 @@ class Cluster:
             self.remove_pod(uid)
 
     def _bind(self, uid: str, pod: kube.Pod, node_name: str, now: float | None) -> None:
-        if uid in self._bound:
+        running = kube.is_running(pod)
+        known = self._bound.get(uid)
+        if known is not None:
+            if running and now is not None:
+                self.ledger.start(uid, known.row, now)
             return
         try:
             requests = kube.read_requests(pod.spec)
@@ -151,8 +177,9 @@ class Cluster:
         self.ledger.release(uid)
         row = self.nodes.bind(node_name, requests)
         self._bound[uid] = Bound(row, requests)
-        if now is not None:
-            self.ledger.assume(uid, row, expected_load(requests), now)
+        if now is not None or not running:
+            started_at = now if running and now is not None else np.inf
+            self.ledger.assume(uid, row, expected_load(requests), started_at)
 
     def _release_admission(self, pod: kube.Pod) -> None:
         """End the reservation made at admission, for a Pod that is first seen already bound."""
@@ -199,27 +226,29 @@ class Cluster:
     # Readings
 
     def set_usage(
-        self, name: str, cpu_milli: float, memory_bytes: float, *, timestamp: float, window: float, now: float
+        self,
+        name: str,
+        cpu_milli: float,
+        memory_bytes: float,
+        *,
+        timestamp: float,
+        window: float,
+        now: float,
+        wall: float,
     ) -> bool:
-        """Take in a reading whose source stamped it `timestamp` (its own clock, seconds).
+        """Take in a reading that its source stamped `timestamp`: a mean over `window` seconds until then.
 
         Return whether it told something new. One that repeats the last timestamp changes nothing, so a
-        source that stands still goes stale. How late a reading is follows from how much further apart
-        the two clocks are than they ever were, so that a wrong clock or time zone does not matter.
+        source that stands still goes stale. `now` is our monotonic clock at receipt, `wall` our wall clock
+        in seconds of the epoch, as the timestamp is of the source's.
         """
         row = self.nodes.row(name)
         if row is None or not self.nodes.exists[row]:
             return False
-        lag = now - timestamp
-        known = self._readings.get(name)
-        if known is None:
-            known = self._readings[name] = _Reading(timestamp, lag)
-        elif known.timestamp == timestamp:
+        known = self._readings.setdefault(name, _Reading())
+        if known.timestamp == timestamp:
             return False
-        late = lag - known.least_lag
-        if late < 0 or late > _CLOCK_MOVED_S:
-            known.least_lag, late = lag, 0.0
-        known.timestamp = timestamp
+        late = known.take(timestamp, wall - timestamp)
         if self.nodes.set_usage(row, cpu_milli, memory_bytes, now):
             self.ledger.cover(row, now - late, window)
         return True
@@ -229,10 +258,6 @@ class Cluster:
         row = self.nodes.row(name)
         if row is not None:
             self.nodes.set_usage(row, cpu_milli, memory_bytes, np.inf)
-
-
-# A reading that seems this much later than the best one means that a clock was set, not a slow source.
-_CLOCK_MOVED_S = 600.0
 
 
 def expected_load(requests: kube.Requests) -> Load:

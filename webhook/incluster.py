@@ -67,10 +67,7 @@ async def run(
         await server.listen_admin(listeners.host, listeners.admin_port)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         running = [tasks.create_task(watch.follow(api, kind)) for kind in watched]
-        running.append(
-            tasks.create_task(usage.poll(api, cluster, time.monotonic, metrics.usage_failures.inc))
-        )
-        running.append(tasks.create_task(_mark_synced(cluster, watched)))
+        running.append(tasks.create_task(_fill(api, cluster, watched, metrics)))
         running.append(tasks.create_task(_serve(api, server, metrics, listeners, announce)))
         await stopped
         server.stopping = True
@@ -79,14 +76,20 @@ async def run(
             task.cancel()
 
 
-async def _mark_synced(cluster: Cluster, watched: list[watch.Kind[Any]]) -> None:
+async def _fill(api: Api, cluster: Cluster, watched: list[watch.Kind[Any]], metrics: Metrics) -> None:
+    """Call the cluster synced once every kind is listed and readings were asked for; poll for ever."""
     for kind in watched:
         await kind.synced.wait()
-    # What is resident now stays: the collector need not walk it again and again.
-    gc.collect()
-    gc.freeze()
-    cluster.synced = True
-    LOG.info("caches are synced: %d nodes, %d bound Pods", cluster.nodes.count, cluster.pods)
+    asked = asyncio.Event()
+    async with asyncio.TaskGroup() as tasks:
+        failed = metrics.usage_failures.inc
+        tasks.create_task(usage.poll(api, cluster, time.monotonic, failed=failed, asked=asked))
+        await asked.wait()
+        # What is resident now stays: the collector need not walk it again and again.
+        gc.collect()
+        gc.freeze()
+        cluster.synced = True
+        LOG.info("caches are synced: %d nodes, %d bound Pods", cluster.nodes.count, cluster.pods)
 
 
 async def _serve(

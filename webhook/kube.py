@@ -285,6 +285,11 @@ def is_finished(pod: Pod) -> bool:
     return pod.status is not None and pod.status.phase in ("Succeeded", "Failed")
 
 
+def is_running(pod: Pod) -> bool:
+    """Tell whether a container of the Pod has started."""
+    return pod.status is not None and pod.status.phase == "Running"
+
+
 def is_ready(node: Node) -> bool:
     """Tell whether the Node's Ready condition holds; a Node that has none is taken as ready."""
     for condition in (node.status.conditions if node.status else None) or ():

@@ -6,7 +6,7 @@ reading covers the Pod's life there. A reservation that no watch ever shows expi
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import numpy as np
@@ -47,7 +47,7 @@ class _Reservation:
 @dataclass(frozen=True, slots=True)
 class _Assumed:
     load: Load
-    bound_at: float
+    started_at: float
     amount: float
 
 
@@ -110,11 +110,21 @@ class Ledger:
 
     # Bound
 
-    def assume(self, pod_uid: str, row: int, load: Load, now: float) -> None:
-        """Count a Pod just bound to `row` until readings cover it."""
+    def assume(self, pod_uid: str, row: int, load: Load, started_at: float) -> None:
+        """Count a Pod bound to `row` until readings cover it.
+
+        `started_at` is infinite for one that does not run yet: while its image is pulled, no reading shows
+        what it will use.
+        """
         if pod_uid not in self._assumed.setdefault(row, {}):
-            self._assumed[row][pod_uid] = _Assumed(load, now, 1.0)
+            self._assumed[row][pod_uid] = _Assumed(load, started_at, 1.0)
             self._sum(row)
+
+    def start(self, pod_uid: str, row: int, now: float) -> None:
+        """Note that a bound Pod runs from `now` on."""
+        pod = self._assumed.get(row, {}).get(pod_uid)
+        if pod is not None and pod.started_at > now:
+            self._assumed[row][pod_uid] = replace(pod, started_at=now)
 
     def forget(self, pod_uid: str, row: int) -> None:
         """Stop counting a bound Pod: it has ended, or left the node."""
@@ -129,7 +139,7 @@ class Ledger:
     def cover(self, row: int, ended_at: float, window: float) -> None:
         """Take in a reading of `row` that is a mean over the `window` seconds before `ended_at`.
 
-        A Pod bound in the middle of the window is in the mean by the part of the window it ran;
+        A Pod started in the middle of the window is in the mean by the part of the window it ran;
         the rest stays expected. (A peer counts a Pod for 60 s of a 15-minute mean, and misses most of
         it for the other 14.)
         """
@@ -137,10 +147,10 @@ class Ledger:
         if not pods:
             return
         for uid, pod in list(pods.items()):
-            covered = (ended_at - pod.bound_at) / window if window > 0 else float(ended_at > pod.bound_at)
+            covered = (ended_at - pod.started_at) / window if window > 0 else float(ended_at > pod.started_at)
             amount = 1.0 - min(1.0, max(0.0, covered))
             if amount > 0:
-                pods[uid] = _Assumed(pod.load, pod.bound_at, min(pod.amount, amount))
+                pods[uid] = replace(pod, amount=min(pod.amount, amount))
             else:
                 del pods[uid]
         self._sum(row)

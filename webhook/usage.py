@@ -4,6 +4,7 @@ import asyncio
 import logging
 import random
 import re
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
@@ -30,13 +31,18 @@ class _List(Struct):
     items: list[Raw] | None = None
 
 
-async def poll(api: Api, cluster: Cluster, now: Callable[[], float], failed: Callable[[], None]) -> None:
-    """Take in readings for ever; one line is logged when the source fails, and one when it answers again."""
+async def poll(
+    api: Api, cluster: Cluster, now: Callable[[], float], *, failed: Callable[[], None], asked: asyncio.Event
+) -> None:
+    """Take in readings for ever; one line is logged when the source fails, and one when it answers again.
+
+    `asked` is set after the first answer, or failure: a source that is down is nothing to wait for.
+    """
     failing = False
     while True:
         try:
             page = msgspec.json.decode(await api.get(PATH), type=_List)
-            await take(page.items or (), cluster, now())
+            await take(page.items or (), cluster, now(), time.time())
             if failing:
                 LOG.info("usage: metrics.k8s.io answers again")
             failing = False
@@ -45,10 +51,11 @@ async def poll(api: Api, cluster: Cluster, now: Callable[[], float], failed: Cal
             if not failing:
                 LOG.warning("usage: metrics.k8s.io fails, readings go stale: %s", error)
             failing = True
+        asked.set()
         await asyncio.sleep(random.uniform(0.8, 1.2) * POLL_S)  # noqa: S311, not all replicas at once
 
 
-async def take(items: Iterable[Raw], cluster: Cluster, now: float) -> None:
+async def take(items: Iterable[Raw], cluster: Cluster, now: float, wall: float) -> None:
     """Take in one answer, with a chance for other tasks to run between batches."""
     for count, raw in enumerate(items):
         if count % 200 == 199:
@@ -66,6 +73,7 @@ async def take(items: Iterable[Raw], cluster: Cluster, now: float) -> None:
             timestamp=seconds_of(reading.timestamp),
             window=duration_s(reading.window),
             now=now,
+            wall=wall,
         )
 
 

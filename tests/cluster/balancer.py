@@ -1,0 +1,46 @@
+"""HAProxy in front of several replicas, checking `/readyz`, as a Service stands in front of Pods."""
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from . import parts, process
+
+
+class NoBalancerError(Exception):
+    """HAProxy is not installed."""
+
+
+def balancer(port: int, backends: Iterable[tuple[int, int]], directory: Path) -> process.Process:
+    """A process that spreads connections to `port` over the (port, admin port) of each ready backend."""
+    haproxy = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
+    if haproxy is None:
+        raise NoBalancerError(
+            "several replicas need HAProxy in front of them: install your system's haproxy package"
+        )
+    path = directory / "haproxy.cfg"
+    path.write_text(_configuration(port, backends))
+    return process.Process("haproxy", [haproxy, "-db", "-f", path], log=directory / "haproxy.log")
+
+
+def _configuration(port: int, backends: Iterable[tuple[int, int]]) -> str:
+    servers = "\n".join(
+        f"  server replica-{index} {parts.LOOPBACK}:{own} check port {admin} inter 500ms fall 2 rise 1"
+        for index, (own, admin) in enumerate(backends)
+    )
+    # Connections to a replica that is gone are closed at once, as they are when a Pod is gone.
+    return f"""\
+defaults
+  mode tcp
+  timeout connect 1s
+  timeout client 10m
+  timeout server 10m
+  option redispatch
+  retries 2
+listen trimtab
+  bind {parts.LOOPBACK}:{port}
+  balance roundrobin
+  option httpchk GET /readyz
+  default-server on-marked-down shutdown-sessions
+{servers}
+"""
