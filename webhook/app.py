@@ -3,10 +3,11 @@
 import asyncio
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook import api, clusterfile, incluster, policy
+from webhook import api, clusterfile, follow, incluster, policy
 from webhook.cluster import Cluster
 from webhook.embedded import Embedded
 from webhook.policy import ConfigError, Policy
@@ -23,6 +24,7 @@ class Settings:
     policy_file: Path | None
     cert_dir: Path
     kubeconfig: Path | None
+    follow: bool = False
 
 
 async def run(settings: Settings) -> None:
@@ -57,6 +59,9 @@ async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
     )
     async with server:
         _announce(server.url)
+        if settings.follow:
+            following = asyncio.create_task(follow.follow(await follow.stdin(), cluster, time.monotonic))
+            following.add_done_callback(lambda task: task.cancelled() or task.exception())
         await _stopped()
 
 

@@ -61,6 +61,11 @@ def main() -> None:
     help="Reach the cluster with this file; inside a Pod its service account is used.",
 )
 @click.option(
+    "--follow",
+    is_flag=True,
+    help="With --cluster: apply watch events of Pods and Nodes, one JSON object a line, from standard input.",
+)
+@click.option(
     "--log-level",
     default="info",
     show_default=True,
@@ -75,6 +80,7 @@ def serve(
     admin_port: int | None,
     cert_dir: Path | None,
     kubeconfig: Path | None,
+    follow: bool,  # noqa: FBT001, click passes options by name
     log_level: str,
 ) -> None:
     """Serve the mutating admission webhook."""
@@ -93,6 +99,7 @@ def serve(
         policy_file=policy_file,
         cert_dir=cert_dir or Path(tempfile.mkdtemp(prefix="trimtab-")),
         kubeconfig=kubeconfig,
+        follow=follow,
     )
     try:
         asyncio.run(app.run(settings))

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook import decision, kube, planner
-from webhook.filters import match
+from webhook import decision, filters, kube, planner
 from webhook.ledger import Ledger, Load, Share
 from webhook.quantity import QuantityError
 from webhook.snapshot import Snapshot
@@ -21,6 +20,9 @@ _LABEL = "trimtab.dev/steering"
 _LEARNED_AFTER = 5
 # A reading is no older than this where its clock agrees with ours.
 _SAME_CLOCK_S = 60.0
+# So much is forgotten of the least lag with every reading, so that a clock that was set back, or drifts, does
+# not make every reading look late for ever.
+_FORGET_S = 0.2
 # A reading that seems this much later than the best one means that a clock was set.
 _CLOCK_MOVED_S = 600.0
 
@@ -37,20 +39,19 @@ class Bound:
 class _Reading:
     """How late a node's readings are, whatever its clock says."""
 
-    timestamp: float | None = None
+    told: float | tuple[float, float] | None = None
     least_lag: float = np.inf
     taken: int = 0
 
-    def take(self, timestamp: float, lag: float) -> float:
+    def lateness(self, lag: float) -> float:
         """Return how many seconds ago a reading ended, `lag` being the difference of the two clocks.
 
         The least lag of a few readings is that of a prompt one, so what is beyond it is lateness, and a
         wrong clock or time zone does not matter. Before, clocks that seem to agree are taken to.
         """
-        self.timestamp = timestamp
         if lag - self.least_lag > _CLOCK_MOVED_S:
             self.least_lag, self.taken = np.inf, 0
-        self.least_lag = min(self.least_lag, lag)
+        self.least_lag = min(self.least_lag + _FORGET_S, lag)
         self.taken += 1
         agree = self.taken < _LEARNED_AFTER and 0 <= self.least_lag <= _SAME_CLOCK_S
         return lag if agree else lag - self.least_lag
@@ -165,6 +166,7 @@ class Cluster:
         running = kube.is_running(pod)
         known = self._bound.get(uid)
         if known is not None:
+            known = self._resize(uid, known, pod, node_name)
             if running and now is not None:
                 self.ledger.start(uid, known.row, now)
             return
@@ -177,28 +179,42 @@ class Cluster:
         self.ledger.release(uid)
         row = self.nodes.bind(node_name, requests)
         self._bound[uid] = Bound(row, requests)
-        if now is not None or not running:
+        if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
             self.ledger.assume(uid, row, expected_load(requests), started_at)
+
+    def _resize(self, uid: str, known: Bound, pod: kube.Pod, node_name: str) -> Bound:
+        """Count what a Pod requests now, after a resize in place."""
+        try:
+            requests = kube.read_requests(pod.spec)
+        except QuantityError:
+            return known
+        if requests == known.requests:
+            return known
+        changed = self._bound[uid] = Bound(self.nodes.bind(node_name, requests), requests)
+        self.nodes.unbind(known.row, known.requests)
+        return changed
 
     def _release_admission(self, pod: kube.Pod) -> None:
         """End the reservation made at admission, for a Pod that is first seen already bound."""
         known = decision.read(pod)
         if known is not None:
-            self.ledger.release(known.id)
+            self.ledger.settle(known.id)
 
     def _await_binding(self, uid: str, pod: kube.Pod) -> None:
         self._pending.add(uid)
         known = decision.read(pod)
-        if known is None or not known.digest:
+        if known is None or self.ledger.adopt(known.id, uid):
+            return
+        if self.steering(pod.metadata.namespace) != ENABLED or not decision.is_own_output(pod):
             return
         try:
-            load = expected_load(kube.read_requests(pod.spec))
+            demand = filters.demand(pod)
         except QuantityError:
             return
-        self.ledger.adopt(known.id, uid, load, self._share_of(pod))
+        self.ledger.book(uid, expected_load(demand.requests), self._share_of(pod, demand))
 
-    def _share_of(self, pod: kube.Pod) -> Share:
+    def _share_of(self, pod: kube.Pod, demand: filters.Demand) -> Share:
         """Say where a pending Pod may go by its own preferred terms, heaviest first.
 
         The terms are what the scheduler will act on; an annotation could be forged.
@@ -213,14 +229,15 @@ class Cluster:
                 for requirement in term.preference.match_expressions or ()
             )
         ]
+        feasible = filters.feasible(demand, self.nodes)
         tiers = [
-            np.flatnonzero(match(term.preference, self.nodes))
+            np.flatnonzero(feasible & filters.match(term.preference, self.nodes))
             for term in sorted(named, key=lambda term: -term.weight)
         ]
         tiers = [rows for rows in tiers if rows.size]
         if not tiers:
             return Share.of((), ())
-        sampled = planner.sampled_share(self.nodes.count, self.nodes.count, 0)
+        sampled = planner.sampled_share(self.nodes.count, int(feasible.sum()), 0)
         return Share(np.concatenate(tiers), planner.chances([rows.size for rows in tiers], sampled))
 
     # Readings
@@ -231,24 +248,26 @@ class Cluster:
         cpu_milli: float,
         memory_bytes: float,
         *,
-        timestamp: float,
+        timestamp: float | None,
         window: float,
         now: float,
         wall: float,
     ) -> bool:
         """Take in a reading that its source stamped `timestamp`: a mean over `window` seconds until then.
 
-        Return whether it told something new. One that repeats the last timestamp changes nothing, so a
-        source that stands still goes stale. `now` is our monotonic clock at receipt, `wall` our wall clock
-        in seconds of the epoch, as the timestamp is of the source's.
+        Return whether it told something new. One that repeats the last timestamp (or, where the source
+        gives none, the last value) changes nothing, so a source that stands still goes stale. `now` is our
+        monotonic clock at receipt; `wall` our wall clock, in seconds of the epoch as the timestamp is.
         """
         row = self.nodes.row(name)
         if row is None or not self.nodes.exists[row]:
             return False
         known = self._readings.setdefault(name, _Reading())
-        if known.timestamp == timestamp:
+        told = (cpu_milli, memory_bytes) if timestamp is None else timestamp
+        if known.told == told:
             return False
-        late = known.take(timestamp, wall - timestamp)
+        known.told = told
+        late = 0.0 if timestamp is None else known.lateness(wall - timestamp)
         if self.nodes.set_usage(row, cpu_milli, memory_bytes, now):
             self.ledger.cover(row, now - late, window)
         return True

@@ -21,6 +21,7 @@ INPUTS = frozenset({SKIP, PREFIX + "expected-cpu", PREFIX + "expected-memory", P
 MAX_BYTES = 2048
 _MAX_UID = 64
 _FIRST_NAMES = 8
+_LAST_TERMS = 2 * MAX_TERMS
 
 
 class Decision(Struct, frozen=True, omit_defaults=True):
@@ -103,9 +104,12 @@ def is_own_output(pod: kube.Pod) -> bool:
     if known is None or not known.digest:
         return False
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    terms = (affinity.preferred if affinity else None) or ()
+    # Another webhook may have added terms before or behind ours, but not a crowd of them.
+    terms = ((affinity.preferred if affinity else None) or [])[-_LAST_TERMS:]
     return any(
-        digest(terms[start:]) == known.digest for start in range(max(0, len(terms) - MAX_TERMS), len(terms))
+        digest(terms[start:end]) == known.digest
+        for end in range(len(terms), 0, -1)
+        for start in range(max(0, end - MAX_TERMS), end)
     )
 
 

@@ -187,9 +187,11 @@ def _compared(operator: str, values: Sequence[str], by_value: Mapping[str, set[i
 def _integer(text: str) -> int | None:
     """Parse as Go's strconv.ParseInt does: no spaces, no underscores, 64 bits."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()) or len(digits) > 19:
+    if not (digits.isascii() and digits.isdigit()):
         return None
-    return int(text) if abs(int(text)) < 2**63 else None
+    size = digits.lstrip("0")[:20]  # 20 digits are too many, however many more follow
+    number = int(size or "0") * (-1 if text[0] == "-" else 1)
+    return number if -(2**63) <= number < 2**63 else None
 
 
 def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:

@@ -26,6 +26,9 @@ PODS = "pods"
 DEFAULT_CPU_MILLI = 100
 DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
 
+# More than any node has; and thousands of Pods that ask for it still add up within the 64 bits of a column.
+MAX_REQUEST = 2**50
+
 Quantities = dict[str, str | int | float]
 
 
@@ -253,7 +256,7 @@ def _container(container: Container, *, defaults: bool) -> dict[str, int]:
 
 
 def _amounts(requests: Quantities | None) -> dict[str, int]:
-    result = {name: amount(name, value) for name, value in (requests or {}).items()}
+    result = {name: min(amount(name, value), MAX_REQUEST) for name, value in (requests or {}).items()}
     for name, value in result.items():
         if value < 0:
             raise quantity.QuantityError(f"{name}: expected a quantity of zero or more, found {value}")
@@ -262,7 +265,7 @@ def _amounts(requests: Quantities | None) -> dict[str, int]:
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:
     for name, value in more.items():
-        total[name] = total.get(name, 0) + value
+        total[name] = min(total.get(name, 0) + value, MAX_REQUEST)
 
 
 def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
@@ -288,6 +291,11 @@ def is_finished(pod: Pod) -> bool:
 def is_running(pod: Pod) -> bool:
     """Tell whether a container of the Pod has started."""
     return pod.status is not None and pod.status.phase == "Running"
+
+
+def is_waiting(pod: Pod) -> bool:
+    """Tell whether the Pod is known to have no container started yet."""
+    return pod.status is not None and pod.status.phase == "Pending"
 
 
 def is_ready(node: Node) -> bool:

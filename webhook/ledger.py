@@ -78,19 +78,23 @@ class Ledger:
         self._admitted[uid] = _Reservation(load, share, now + EXPIRE_AFTER_S)
         self._book(load, share, 1.0)
 
-    def adopt(self, uid: str, pod_uid: str, load: Load, share: Share) -> None:
-        """Keep a pending Pod that the watch shows under its own uid, until it is bound or deleted.
+    def adopt(self, uid: str, pod_uid: str) -> bool:
+        """Keep what was reserved under a review's `uid` for the pending Pod that the watch shows for it.
 
-        A reservation made here under the review's `uid` moves over unchanged; without one, the Pod was
-        admitted by another replica, and `share` is what its own terms say.
+        It then lasts until the Pod is bound or deleted. Return whether there is anything to keep.
         """
         if pod_uid in self._pending:
-            return
+            return True
         known = self._admitted.pop(uid, None)
-        if known is None:
-            known = _Reservation(load, share, np.inf)
+        if known is not None:
+            self._pending[pod_uid] = known
+        return known is not None
+
+    def book(self, pod_uid: str, load: Load, share: Share) -> None:
+        """Reserve for a pending Pod that another replica admitted; `share` is what its own terms say."""
+        if pod_uid not in self._pending:
+            self._pending[pod_uid] = _Reservation(load, share, np.inf)
             self._book(load, share, 1.0)
-        self._pending[pod_uid] = known
 
     def release(self, uid: str) -> None:
         """End a reservation by either uid: the Pod is bound, deleted or refused."""
@@ -100,6 +104,11 @@ class Ledger:
         if not self.in_flight:
             # Sums of floats leave dust behind; nothing in flight is exactly nothing.
             self._nodes.reserved[:] = 0.0
+
+    def settle(self, uid: str) -> None:
+        """End the reservation made for a review; what pending Pods hold is out of its reach."""
+        if uid in self._admitted:
+            self.release(uid)
 
     def expire(self, now: float) -> int:
         """End what is overdue, oldest first; return how many."""
@@ -135,6 +144,12 @@ class Ledger:
         """Drop everything said about a row whose node went away, so that its successor starts clean."""
         self._assumed.pop(row, None)
         self._nodes.unseen[:, row] = 0.0
+        for book in (self._admitted, self._pending):
+            for uid, known in book.items():
+                kept = known.share.rows != row
+                if not kept.all():
+                    book[uid] = replace(known, share=Share(known.share.rows[kept], known.share.chances[kept]))
+        self._nodes.reserved[:, row] = 0.0
 
     def cover(self, row: int, ended_at: float, window: float) -> None:
         """Take in a reading of `row` that is a mean over the `window` seconds before `ended_at`.

@@ -33,13 +33,14 @@ def view(nodes: Snapshot, pod: Load, now: float, stale_after: float) -> View:
     """
     size = nodes.size
     # A node that has none of a resource is full of it.
-    allocatable = np.maximum(nodes.allocatable[:2, :size], 1)
+    none = nodes.allocatable[:2, :size] == 0
+    allocatable = nodes.allocatable[:2, :size] + none
     requested = nodes.scored[:, :size]
     fresh = nodes.fresh(now, stale_after)
     load = nodes.used[:, :size] + nodes.unseen[:, :size]
     if not fresh.all():
         load = np.where(fresh, load, np.maximum(requested, allocatable * _mean(load, allocatable, fresh)))
-    more = nodes.reserved[:, :size] + np.array([[pod.cpu_milli], [pod.memory_bytes]])
+    more = none + nodes.reserved[:, :size] + np.array([[pod.cpu_milli], [pod.memory_bytes]])
     return View((load + more) / allocatable, (requested + more) / allocatable, fresh)
 
 

@@ -84,31 +84,55 @@ def problem(operations: Sequence[Operation], encoded: bytes, pod: kube.Pod) -> s
     Walks the touched paths only: parents exist, what is removed exists, types and bounds are right,
     caps are kept. The property tests prove it as sure as applying the patch.
     """
-    if len(encoded) > MAX_PATCH_BYTES:
+    removed = [operation["path"] for operation in operations if operation["op"] == "remove"]
+    # Removals are as many as the author's own annotations; the cap is for what is added.
+    if len(encoded) > MAX_PATCH_BYTES + sum(len(path) + 32 for path in removed):
         return f"the patch has {len(encoded)} bytes, over {MAX_PATCH_BYTES}"
-    found = (_problem(operation, pod) for operation in operations)
+    outputs = {_pointer(key) for key in pod.metadata.annotations or {} if _is_output(key)}
+    touched = [operation["path"] for operation in operations if not operation["path"].endswith("/-")]
+    if len(set(touched)) < len(touched):
+        return "a path is touched twice"
+    found = (_problem(operation, pod, outputs) for operation in operations)
+    if text := next((text for text in found if text), None):
+        return text
     weights = [term for operation in operations for term in _terms_in(operation)]
     if len(weights) > MAX_TERMS:
         return f"the patch has {len(weights)} terms, over {MAX_TERMS}"
-    return next((text for text in found if text), None) or next(filter(None, map(_bad_term, weights)), None)
+    return next(filter(None, map(_bad_term, weights)), None)
 
 
-def _problem(operation: Operation, pod: kube.Pod) -> str | None:
+def _problem(operation: Operation, pod: kube.Pod, outputs: set[str]) -> str | None:
     path, value = operation["path"], operation.get("value")
     annotations, affinity = pod.metadata.annotations, pod.spec.affinity
     node_affinity = affinity.node_affinity if affinity else None
     if operation["op"] == "remove":
-        there = any(path == _pointer(key) for key in annotations or {})
-        return None if there else f"{path} is removed but absent"
+        return None if path in outputs else f"{path} is removed but absent, or not ours"
     places: Mapping[str, bool] = {
-        _ANNOTATIONS: annotations is None and isinstance(value, dict),
+        _ANNOTATIONS: annotations is None and _is_decision(value),
         _pointer(decision.DECISION): annotations is not None and isinstance(value, str),
-        _AFFINITY: affinity is None and isinstance(value, dict),
-        _NODE_AFFINITY: affinity is not None and node_affinity is None and isinstance(value, dict),
+        _AFFINITY: affinity is None
+        and isinstance(value, dict)
+        and value.keys() == {"nodeAffinity"}
+        and _is_preference(value["nodeAffinity"]),
+        _NODE_AFFINITY: affinity is not None and node_affinity is None and _is_preference(value),
         _PREFERRED: node_affinity is not None and node_affinity.preferred is None and isinstance(value, list),
-        f"{_PREFERRED}/-": node_affinity is not None and node_affinity.preferred is not None,
+        f"{_PREFERRED}/-": node_affinity is not None
+        and node_affinity.preferred is not None
+        and isinstance(value, dict),
     }
     return None if operation["op"] == "add" and places.get(path) else f"{path} cannot be added there"
+
+
+def _is_decision(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and value.keys() == {decision.DECISION}
+        and isinstance(value[decision.DECISION], str)
+    )
+
+
+def _is_preference(value: object) -> bool:
+    return isinstance(value, dict) and value.keys() == {_FIELD} and isinstance(value[_FIELD], list)
 
 
 def _terms_in(operation: Operation) -> list[dict[str, Any]]:

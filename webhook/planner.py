@@ -20,16 +20,20 @@ from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
 
 MAX_WEIGHT = 100
 MAX_TERMS = 20
-MAX_NAMES = 128
+MAX_NAMES = 121
+
+# A Pod may carry thousands of terms; all others wait while they are matched.
+MAX_USER_TERMS = 100
 
 # Below this spread of scores over the candidates, in points of 100, there is nothing to prefer.
 EQUAL_WITHIN = 0.01
 
-# How many good nodes the scheduler's sample should hold.
-GOOD_IN_SAMPLE = 10
+# How many named nodes the scheduler's sample should hold. Its samples are neighbours in a rotation, not
+# drawn by chance: of fewer names, all could lie outside.
+GOOD_IN_SAMPLE = 30
 
 # Each tier's weight is this share of the one before it.
-FALL = 0.8
+FALL = 0.6
 
 # Other score plugins outvote us now and then, so even a first name is not booked as certain.
 FOLLOWED = 0.95
@@ -93,6 +97,8 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
+    if max(len(preferred), len(pod.required or ())) > MAX_USER_TERMS:
+        return Reason.USER_TERMS
     if any(_names_hosts(term.preference) for term in preferred):
         return Reason.USER_TERMS
     ceiling = room_below(term.weight for term in preferred)
@@ -113,7 +119,7 @@ def plan(
     sampled = sampled_share(nodes.count, int(feasible.sum()), profile.percentage_of_nodes_to_score)
     best, ranked = _top(rows, scores, names_wanted(rows.size, sampled))
     sizes = tier_sizes(best.size)
-    weights, baseline = tier_weights(len(sizes), ceiling, profile.strength)
+    weights, baseline = tier_weights(len(sizes), ceiling, 1.0 if preferred else profile.strength)
     # Where there is little room below the user's terms, the last tiers have no weight left.
     sizes = sizes[: len(weights)]
     best = best[: sum(sizes)]
@@ -161,15 +167,13 @@ def names_wanted(candidates: int, sampled: float) -> int:
 
 
 def tier_sizes(names: int) -> list[int]:
-    """Cut `names` ranked nodes into tiers: four of one, then two each of 2, 4, 8 and so on."""
+    """Cut `names` ranked nodes into tiers of 1, 3, 9, 27 and so on: few terms, steep at the top."""
     sizes: list[int] = []
-    size, repeat = 1, 4
+    size = 1
     while names > 0:
-        for _ in range(repeat):
-            if names > 0:
-                sizes.append(min(size, names))
-                names -= size
-        size, repeat = size * 2, 2
+        sizes.append(min(size, names))
+        names -= size
+        size *= 3
     return sizes
 
 
@@ -197,9 +201,10 @@ def tier_weights(tiers: int, ceiling: int, strength: float) -> tuple[list[int], 
 
 
 def chances(sizes: Sequence[int], sampled: float) -> FloatArray:
-    """Return, name by name, the chance that the scheduler takes it.
+    """Return, name by name, the chance that a scheduler which has it in its sample takes it.
 
-    It takes the first tier that has a name in the sample, and within the tier each name alike.
+    It takes the first tier that has a name in the sample, and within the tier each name alike. Booking
+    for the sample that holds a name keeps the next Pods, which see the same sample, from herding on it.
     """
     seen = FOLLOWED * sampled
     left = 1.0
@@ -208,7 +213,7 @@ def chances(sizes: Sequence[int], sampled: float) -> FloatArray:
         missed = (1.0 - seen) ** size
         result += [left * (1.0 - missed) / size] * size
         left *= missed
-    return np.asarray(result)
+    return np.minimum(1.0, np.asarray(result) / sampled)
 
 
 def room_below(weights: Iterable[int]) -> int:

@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
@@ -56,8 +57,8 @@ class ProfileEntry(_Strict):
 
     scorers: dict[str, ScorerEntry] = {
         "utilization": ScorerEntry(weight=10.0),
-        "least-requested": ScorerEntry(weight=0.5),
-        "balance": ScorerEntry(weight=0.5),
+        "least-requested": ScorerEntry(weight=0.1),
+        "balance": ScorerEntry(weight=1.0),
     }
     strength: Annotated[float, Field(ge=0.05, le=1)] = 1.0
 
@@ -172,15 +173,35 @@ def _problem_in_args(path: str, key: str, value: object, known: list[str]) -> Pr
     if key not in known:
         expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
         return Problem(f"{path}.args.{key}", f"unknown argument; {expected}")
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return Problem(f"{path}.args.{key}", f"expected a number, found {value!r}")
+    if not _is_number(value):
+        return Problem(f"{path}.args.{key}", f"expected a number, found {reprlib.repr(value)}")
     return None
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _unknown_scorers(data: dict[str, Any]) -> list[Problem]:
     profile = data.get("profile")
     scorers = profile.get("scorers") if isinstance(profile, dict) else None
-    return [_unknown(name) for name in scorers if name not in SCORERS] if isinstance(scorers, dict) else []
+    if not isinstance(scorers, dict):
+        return []
+    problems: list[Problem] = []
+    for name, entry in scorers.items():
+        args = entry.get("args") if isinstance(entry, dict) else None
+        if name not in SCORERS:
+            problems.append(_unknown(name))
+        elif isinstance(args, dict):
+            known = [field.name for field in fields(SCORERS[name])]  # type: ignore[arg-type]
+            bad = (
+                _problem_in_args(f"profile.scorers.{name}", key, value, known) for key, value in args.items()
+            )
+            problems += [problem for problem in bad if problem]
+    return problems
 
 
 def _unknown(name: str) -> Problem:
@@ -196,7 +217,7 @@ def _problem(error: Any) -> Problem:
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
     message = error["msg"].replace("Input should be", "expected")
-    return Problem(path, f"{message}, found {error['input']!r}")
+    return Problem(path, f"{message}, found {reprlib.repr(error['input'])}")
 
 
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

@@ -6,7 +6,6 @@ re-created under its old name. Times are the caller's monotonic clock, in second
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -91,10 +90,14 @@ class Snapshot:
     def set_node(self, node: kube.Node) -> None:
         """Add or replace a Node; one equal to what is stored costs a comparison."""
         name = node.metadata.name or ""
-        row = self._claim(name)
-        stored = self._nodes[row]
+        known = self._rows.get(name)
+        stored = None if known is None else self._nodes[known]
         if stored is not None and _same(stored, node):
             return
+        listed = (node.status.allocatable if node.status else None) or {}
+        # Before anything changes: a bad quantity raises.
+        amounts = {resource: kube.amount(resource, value) for resource, value in listed.items()}
+        row = self._claim(name)
         self._nodes[row] = node
         if not self.exists[row]:
             self.exists[row] = True
@@ -106,7 +109,7 @@ class Snapshot:
         self.unschedulable[row] = bool(spec.unschedulable)
         self.ready[row] = kube.is_ready(node)
         self.taint_set[row] = self._taints(spec.taints or ())
-        self._set_allocatable(row, (node.status.allocatable if node.status else None) or {})
+        self._set_allocatable(row, amounts)
 
     def remove_node(self, name: str) -> None:
         row = self._rows.get(name)
@@ -209,13 +212,13 @@ class Snapshot:
         key = frozenset((taint.key, taint.value or "", taint.effect) for taint in taints)
         return self.taint_sets.setdefault(key, len(self.taint_sets))
 
-    def _set_allocatable(self, row: int, allocatable: Mapping[str, Any]) -> None:
+    def _set_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:
         self.allocatable[:, row] = 0
         for resource, value in allocatable.items():
             column = self.resources.get(resource)
             if column is None:
                 column = self._add_resource(resource)
-            self.allocatable[column, row] = kube.amount(resource, value)
+            self.allocatable[column, row] = value
 
     def _add_resource(self, resource: str) -> int:
         column = self.resources[resource] = len(self.resources)

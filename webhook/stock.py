@@ -38,13 +38,15 @@ Owner = tuple[str, str, str]
 class StockScheduler:
     """The scheduler over a snapshot of its own: `schedule` picks a node for a Pod and binds it there.
 
-    `percentage_of_nodes_to_score` is the scheduler's own setting, 0 for its default.
+    `percentage_of_nodes_to_score` is the scheduler's own setting, 0 for its default; `scored` holds the rows
+    that were scored for the last Pod.
     """
 
     def __init__(
         self, nodes: Snapshot, rng: np.random.Generator, percentage_of_nodes_to_score: int = 0
     ) -> None:
         self.nodes = nodes
+        self.scored: IntArray = np.zeros(0, np.int64)
         self._rng = rng
         self._percentage = percentage_of_nodes_to_score
         self._next_start = 0
@@ -56,7 +58,7 @@ class StockScheduler:
     def schedule(self, pod: kube.Pod) -> str | None:
         """Bind `pod` to the node the scheduler would choose; return its name, or None where none fits."""
         demand = filters.demand(pod)
-        rows = self.sample(feasible(demand, self.nodes))
+        rows = self.scored = self.sample(feasible(demand, self.nodes))
         if rows.size == 0:
             return None
         row = int(rows[0]) if rows.size == 1 else self._best(pod, demand, rows)

@@ -39,8 +39,9 @@ class _Loader(yaml.SafeLoader):
 
 def load(text: str, *, limit: int = MAX_BYTES) -> Any:
     """Parse one document; raise YamlError with the line where it is not acceptable."""
-    if len(text.encode()) > limit:
-        raise YamlError(f"expected at most {limit} bytes, found {len(text.encode())}")
+    size = len(text.encode(errors="surrogatepass"))
+    if size > limit:
+        raise YamlError(f"expected at most {limit} bytes, found {size}")
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506, a safe loader made stricter
     except yaml.MarkedYAMLError as error:

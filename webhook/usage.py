@@ -84,12 +84,12 @@ def amounts(reading: kube.NodeMetrics) -> tuple[int, int]:
     )
 
 
-def seconds_of(timestamp: str | None) -> float:
-    """Return a source's own timestamp in seconds; 0 where it has none that can be read."""
+def seconds_of(timestamp: str | None) -> float | None:
+    """Return a source's own timestamp in seconds of the epoch; None where it has none that can be read."""
     try:
         return datetime.fromisoformat(timestamp or "").timestamp()
     except ValueError:
-        return 0.0
+        return None
 
 
 def duration_s(text: str | None) -> float:

@@ -110,7 +110,8 @@ def ratios(ours: dict[int, list[load.Sample]], noop: dict[int, list[load.Sample]
 
     def ratio(connections: int, field: str) -> float:
         pairs = zip(ours[connections], noop[connections], strict=True)
-        return round(median(getattr(one, field) / getattr(other, field) for one, other in pairs), 3)
+        found: float = median(getattr(one, field) / getattr(other, field) for one, other in pairs)
+        return round(found, 3)
 
     return {
         "throughput": ratio(SATURATED, "per_second"),
@@ -121,7 +122,8 @@ def ratios(ours: dict[int, list[load.Sample]], noop: dict[int, list[load.Sample]
 
 
 def _median(samples: list[load.Sample], field: str) -> float:
-    return round(median(getattr(sample, field) for sample in samples), 3)
+    found: float = median(getattr(sample, field) for sample in samples)
+    return round(found, 3)
 
 
 def main() -> None:

@@ -44,9 +44,11 @@ def body(case: Case, *, uid: str = UID) -> bytes:
     """Return the bytes to send, as the case's transport wants them."""
     transport = case.get("transport", {})
     if "nest_arrays" in transport:
-        return b"[" * transport["nest_arrays"] + b"]" * transport["nest_arrays"]
-    whole = json.dumps(review(case, uid=uid)).encode()
-    return whole[: -transport["truncate_bytes"]] if "truncate_bytes" in transport else whole
+        depth: int = transport["nest_arrays"]
+        return b"[" * depth + b"]" * depth
+    whole: bytes = json.dumps(review(case, uid=uid)).encode()
+    dropped: int = transport.get("truncate_bytes", 0)
+    return whole[: len(whole) - dropped]
 
 
 def review(case: Case, *, uid: str = UID) -> dict[str, Any]:

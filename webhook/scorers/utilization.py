@@ -13,12 +13,12 @@ from webhook.snapshot import FloatArray
 class Utilization:
     """100 - used %, the weighted mean over CPU and memory of 100 x (1 - (load + pod) / allocatable).
 
-    Memory counts for less by default: a hot CPU slows everyone on the node at once, while memory in use
-    hurts only near its end.
+    By default only CPU counts here: a hot CPU slows everyone on the node at once, while memory in use hurts
+    only near its end, and `balance` keeps it level.
     """
 
     cpu: float = 1.0
-    memory: float = 0.1
+    memory: float = 0.0
 
     def __post_init__(self) -> None:
         for name, value in (("cpu", self.cpu), ("memory", self.memory)):

@@ -1,0 +1,27 @@
+"""balance: 100 x (1 - the standard deviation of the used fractions of CPU and memory)."""
+
+import numpy as np
+import pytest
+
+from webhook.load import View
+from webhook.scorers.balance import Balance
+
+# Used fractions of CPU and memory, the Pod included; score.
+SCORES: dict[str, tuple[float, float, float]] = {
+    "idle": (0.0, 0.0, 100.0),
+    "equal shares": (0.7, 0.7, 100.0),
+    # balanced_allocation_test.go, "resources requested, Pods scheduled with resources":
+    # CPU 0.6, memory 0.25: the deviation of two is half their distance, 0.175; 82.5.
+    "0.6 and 0.25": (0.6, 0.25, 82.5),
+    "the other way round": (0.25, 0.6, 82.5),
+    "all of one, none of the other": (1.0, 0.0, 50.0),
+    "over-used counts as full": (7.0, 1.0, 100.0),
+    "over-used and half": (1.5, 0.5, 75.0),  # |1 - 0.5| / 2
+}
+
+
+@pytest.mark.parametrize(("cpu", "memory", "want"), SCORES.values(), ids=SCORES.keys())
+def test_scores(cpu: float, memory: float, want: float) -> None:
+    nodes = View(np.array([[cpu], [memory]]), np.full((2, 1), np.nan), np.ones(1, np.bool_))
+
+    assert Balance().score(nodes).tolist() == pytest.approx([want])
