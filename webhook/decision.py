@@ -1,6 +1,7 @@
 """The audit annotation: what was decided for a Pod, and how to know it again. No I/O here."""
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from msgspec import Struct
 from webhook import kube
 from webhook.planner import MAX_TERMS, Plan
 from webhook.reasons import Outcome, Reason
+from webhook.snapshot import FloatArray
 
 PREFIX = "trimtab.dev/"
 DECISION = PREFIX + "decision"
@@ -29,7 +31,8 @@ class Decision(Struct, frozen=True, omit_defaults=True):
 
     `id` is the review's uid; `names` holds the first names as [hostname, tier from 1, weight];
     `digest` is that of the injected terms; `nodes` counts the nodes by the state of their reading;
-    `scores` (audit verbosity `full` only) holds the total scores of `names`.
+    With audit verbosity `full` only, `scores` holds the total scores of `names`, and `parts` what each
+    scorer gave them, null where it has nothing to say.
     """
 
     id: str
@@ -42,6 +45,7 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     names: list[tuple[str, int, int]] = []
     digest: str | None = None
     scores: list[float] = []
+    parts: dict[str, list[float | None]] = {}
 
 
 _DECODER = msgspec.json.Decoder(Decision)
@@ -82,12 +86,19 @@ def make(
                 nodes=nodes,
                 names=names[:shown],
                 digest=digest(terms) if terms else None,
-                scores=[round(score, 2) for score in plan.scores[:shown]] if full and plan else [],
+                scores=_rounded(plan.scores[:shown]) if full and plan else [],
+                parts={name: _rounded(part[:shown]) for name, part in plan.parts.items()}
+                if full and plan
+                else {},
             )
         )
         if len(text) <= MAX_BYTES:
             return text.decode()
     raise ValueError("policy: its name is too long for the decision annotation")
+
+
+def _rounded(scores: FloatArray) -> list[Any]:
+    return [round(score, 2) if math.isfinite(score) else None for score in scores.tolist()]
 
 
 def digest(terms: Sequence[Any]) -> str:

@@ -6,7 +6,7 @@ that the sample holds several good ones, in few tiers that are steep at the top.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,13 +72,15 @@ class Plan:
     """What to inject, and what the ledger has to know of it.
 
     `baseline` is the weight of a term that every node matches, 0 for none; `share` says where the Pod
-    may go; `scores` are the total scores of the named nodes, in the order of the names.
+    may go; `scores` are the total scores of the named nodes in the order of the names, and `parts` what
+    each scorer gave them (NaN: nothing to say).
     """
 
     tiers: tuple[Tier, ...]
     baseline: int
     share: Share
-    scores: tuple[float, ...]
+    scores: FloatArray
+    parts: Mapping[str, FloatArray]
 
     @property
     def hostnames(self) -> list[str]:
@@ -109,7 +111,8 @@ def plan(
     rows = np.flatnonzero(candidates)
     if rows.size == 0:
         return Reason.NO_CANDIDATES
-    scores = total_score(view, profile)[rows]
+    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
+    scores = total_score(parts, profile)[rows]
     usable = np.isfinite(scores)
     rows, scores = rows[usable], scores[usable]
     if rows.size == 0:
@@ -127,25 +130,26 @@ def plan(
         tiers=_tiers(best, sizes, weights, nodes),
         baseline=baseline,
         share=Share(best, chances(sizes, sampled)),
-        scores=tuple(ranked[: best.size].tolist()),
+        scores=ranked[: best.size],
+        parts={name: score[best] for name, score in parts.items()},
     )
 
 
-def total_score(view: View, profile: Profile) -> FloatArray:
-    """Return the weighted mean of the scorers for every row; NaN where none has anything to say."""
-    total = np.zeros(view.fresh.size)
-    weights = np.zeros(view.fresh.size)
+def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
+    """Return the weighted mean of the scores for every row; NaN where no scorer has anything to say."""
+    total: FloatArray | float = 0.0
+    weights: FloatArray | float = 0.0
     for entry in profile.scorers:
-        score = entry.scorer.score(view)
+        score = parts[entry.name]
         neutral = np.isnan(score)
         if neutral.any():
-            total += np.where(neutral, 0.0, entry.weight * score)
-            weights += np.where(neutral, 0.0, entry.weight)
+            total = total + np.where(neutral, 0.0, entry.weight * score)
+            weights = weights + np.where(neutral, 0.0, entry.weight)
         else:
-            total += entry.weight * score
-            weights += entry.weight
+            total = total + entry.weight * score
+            weights = weights + entry.weight
     with np.errstate(invalid="ignore"):
-        return total / weights
+        return np.asarray(total / weights)
 
 
 def sampled_share(nodes: int, feasible: int, percentage: int) -> float:
