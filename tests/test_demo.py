@@ -12,9 +12,10 @@ import pytest
 from rich.console import Console
 
 from tests.builders import decode_pod, patch_in
-from webhook import admission, clusterfile, demo, demo_replay, demo_report, demo_server, policy, workload
-from webhook.demo_replay import IN_FLIGHT, Balance, Moment, Run
-from webhook.demo_report import Result
+from webhook import admission, clusterfile, demo, policy, workload
+from webhook.demo import replay, report, server
+from webhook.demo.replay import IN_FLIGHT, Balance, Moment, Run
+from webhook.demo.report import Result
 from webhook.workload import Workload
 
 Object = dict[str, Any]
@@ -43,15 +44,15 @@ def nothing() -> None:
     return None
 
 
-def replay(nodes: int, pods: int, seed: int, directory: Path) -> tuple[Result, InProcess]:
+def replayed(nodes: int, pods: int, seed: int, directory: Path) -> tuple[Result, InProcess]:
     generated = workload.generate(nodes, pods, seed)
     steering = InProcess(generated, directory)
     result = Result(
         seed,
         generated,
-        demo_replay.scheduled(generated, seed, nothing, shown=pods // 2),
-        demo_replay.scheduled(generated, seed, nothing, shown=pods // 2, steering=steering),
-        demo_replay.ideal(generated, nothing),
+        replay.scheduled(generated, seed, nothing, shown=pods // 2),
+        replay.scheduled(generated, seed, nothing, shown=pods // 2, steering=steering),
+        replay.ideal(generated, nothing),
         seconds=1.0,
     )
     return result, steering
@@ -74,23 +75,23 @@ def test_the_balance_of_known_utilizations() -> None:
 )
 def test_efficiency(stock: float, steered: float, ideal: float, expected: float) -> None:
     runs = [Balance(sigma, 0.0, 0.0, 0) for sigma in (stock, steered, ideal)]
-    assert demo_replay.efficiency(*runs) == pytest.approx(expected)
+    assert replay.efficiency(*runs) == pytest.approx(expected)
 
 
 def test_there_is_no_efficiency_where_nothing_can_be_gained() -> None:
     even = Balance(0.1, 0.0, 0.0, 0)
-    assert demo_replay.efficiency(even, even, even) is None
+    assert replay.efficiency(even, even, even) is None
 
 
 def test_the_histogram_counts_every_node_once() -> None:
     used = np.array([0.0, 0.05, 0.1, 0.100001, 0.3, 0.95, 1.0, 1.2])
-    assert demo_report.histogram(used) == [3, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1]
+    assert report.histogram(used) == [3, 1, 1, 0, 0, 0, 0, 0, 0, 2, 1]
 
 
 def test_steering_reaches_nearly_the_ideal(tmp_path: Path) -> None:
     reached = []
     for seed in (1, 2, 3):
-        result, _ = replay(100, 600, seed, tmp_path)
+        result, _ = replayed(100, 600, seed, tmp_path)
         assert result.steered.outcomes == {"steered": 600}
         assert result.efficiency is not None
         reached.append(result.efficiency)
@@ -98,7 +99,7 @@ def test_steering_reaches_nearly_the_ideal(tmp_path: Path) -> None:
 
 
 def test_the_server_hears_of_a_binding_a_few_pods_late(tmp_path: Path) -> None:
-    _, steering = replay(10, 20, 1, tmp_path)
+    _, steering = replayed(10, 20, 1, tmp_path)
     kinds = [(kind, uid) for kind, uid, _ in steering.events]
     for number in range(20):
         pending = kinds.index(("ADDED", f"pod-{number:06d}"))
@@ -111,7 +112,7 @@ def test_the_server_hears_of_a_binding_a_few_pods_late(tmp_path: Path) -> None:
 
 
 def test_pods_that_fit_nowhere_are_counted_and_never_bound(tmp_path: Path) -> None:
-    result, steering = replay(2, 200, 1, tmp_path)
+    result, steering = replayed(2, 200, 1, tmp_path)
     bound = [uid for kind, uid, _ in steering.events if kind == "MODIFIED"]
     assert result.steered.unschedulable > 0
     assert result.stock.unschedulable > 0
@@ -176,7 +177,7 @@ SAID: dict[str, tuple[str | None, list[tuple[int, list[str]]], set[str], list[st
 @pytest.mark.parametrize("name", SAID)
 def test_a_decision_in_words(name: str) -> None:
     node, tiers, scored, expected = SAID[name]
-    text = demo_report.explain(
+    text = report.explain(
         moment(node, tiers, scored), moment("node-3", [], set()), workload.generate(4, 1, 1)
     )
     for part in expected:
@@ -184,10 +185,10 @@ def test_a_decision_in_words(name: str) -> None:
 
 
 def test_the_report_needs_no_unicode(tmp_path: Path) -> None:
-    result, _ = replay(10, 20, 1, tmp_path)
+    result, _ = replayed(10, 20, 1, tmp_path)
     raw = io.BytesIO()
     console = Console(file=io.TextIOWrapper(raw, encoding="ascii", write_through=True), width=100)
-    demo_report.show(result, console)
+    report.show(result, console)
     text = raw.getvalue().decode("ascii")
     assert "sigma, standard deviation" in text
     assert "#" in text
@@ -196,9 +197,9 @@ def test_the_report_needs_no_unicode(tmp_path: Path) -> None:
 def test_a_report_without_anything_to_gain() -> None:
     run = Run(np.array([0.5, 0.5]), 0)
     result = Result(1, workload.generate(2, 1, 1), run, run, run, 1.0)
-    assert json.loads(demo_report.as_json(result))["steering_efficiency"] is None
+    assert json.loads(report.as_json(result))["steering_efficiency"] is None
     console = Console(file=io.StringIO(), width=100)
-    demo_report.show(result, console)
+    report.show(result, console)
     assert "nothing to gain" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
@@ -237,8 +238,8 @@ def test_a_server_that_does_not_start(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     program, expected = FAILURES[name]
-    monkeypatch.setattr(demo_server, "SERVE", (sys.executable, "-c", program))
-    monkeypatch.setattr(demo_server, "READY_WITHIN_S", 2.0)
+    monkeypatch.setattr(server, "SERVE", (sys.executable, "-c", program))
+    monkeypatch.setattr(server, "READY_WITHIN_S", 2.0)
     assert demo.run(nodes=4, pods=4, seed=1, output="json") == 1
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -248,11 +249,11 @@ def test_a_server_that_does_not_start(
 
 def test_a_server_that_dies_in_the_middle(tmp_path: Path) -> None:
     generated = workload.generate(4, 4, 1)
-    with demo_server.Webhook(generated.cluster(), tmp_path) as steering:
-        assert steering.admit(demo_replay.review(generated.pods[0], 0))
+    with server.Webhook(generated.cluster(), tmp_path) as steering:
+        assert steering.admit(replay.review(generated.pods[0], 0))
         steering.process.kill()
         steering.process.wait()
-        with pytest.raises(demo_server.ServerError, match="does not answer"):
-            steering.admit(demo_replay.review(generated.pods[1], 1))
-        with pytest.raises(demo_server.ServerError, match="takes no more events"):
+        with pytest.raises(server.ServerError, match="does not answer"):
+            steering.admit(replay.review(generated.pods[1], 1))
+        with pytest.raises(server.ServerError, match="takes no more events"):
             steering.watch_event("ADDED", generated.pods[0])

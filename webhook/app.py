@@ -60,7 +60,7 @@ async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
     async with server:
         _announce(server.url)
         if settings.follow:
-            following = asyncio.create_task(follow.follow(await follow.stdin(), cluster, time.monotonic))
+            following = asyncio.create_task(follow.follow(follow.stdin(), cluster, time.monotonic))
             following.add_done_callback(lambda task: task.cancelled() or task.exception())
         await _stopped()
 

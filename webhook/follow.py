@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-import sys
-from collections.abc import Callable
+import os
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from contextlib import suppress
 
 import msgspec
 from msgspec import Raw, Struct
@@ -12,8 +14,6 @@ from webhook import kube
 from webhook.cluster import Cluster
 
 LOG = logging.getLogger(__name__)
-
-LONGEST_LINE = 16 * 1024 * 1024
 
 
 class _Event(Struct):
@@ -25,7 +25,7 @@ class _Typed(Struct):
     kind: str
 
 
-async def follow(lines: asyncio.StreamReader, cluster: Cluster, now: Callable[[], float]) -> None:
+async def follow(lines: AsyncIterable[bytes], cluster: Cluster, now: Callable[[], float]) -> None:
     """Apply `{"type": "ADDED|MODIFIED|DELETED", "object": {…}}`, one a line, until the stream ends."""
     async for line in lines:
         try:
@@ -53,9 +53,29 @@ def apply(line: bytes, cluster: Cluster, now: float) -> None:
             cluster.set_node(node)
 
 
-async def stdin() -> asyncio.StreamReader:
-    """Return standard input as a stream of lines."""
-    reader = asyncio.StreamReader(limit=LONGEST_LINE)
+async def stdin() -> AsyncIterator[bytes]:
+    """Yield the lines of standard input, be it a pipe, a file or a terminal.
+
+    A thread reads it, because asyncio cannot read files; it ends with the process.
+    """
+    lines: asyncio.Queue[bytes | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    return reader
+
+    def put(line: bytes | None) -> None:
+        loop.call_soon_threadsafe(lines.put_nowait, line)
+
+    threading.Thread(target=_read, args=(put,), daemon=True).start()
+    while (line := await lines.get()) is not None:
+        yield line
+
+
+def _read(put: Callable[[bytes | None], None]) -> None:
+    rest = b""
+    # Not through sys.stdin: a thread that waits inside its lock cannot be left behind at exit.
+    with suppress(RuntimeError):  # the loop has ended, and nobody waits for lines any more
+        while chunk := os.read(0, 1 << 16):
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                put(line)
+        put(rest or None)
+        put(None)

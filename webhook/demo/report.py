@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from webhook import kube
-from webhook.demo_replay import HOT, Moment, Run, efficiency
+from webhook.demo.replay import HOT, Moment, Run, efficiency
 from webhook.snapshot import FloatArray
 from webhook.workload import GIB, Object, Workload
 

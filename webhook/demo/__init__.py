@@ -15,10 +15,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from webhook import demo_report, workload
-from webhook.demo_replay import Run, Step, ideal, scheduled
-from webhook.demo_report import Result
-from webhook.demo_server import ServerError, Webhook
+from webhook import workload
+from webhook.demo import report
+from webhook.demo.replay import Run, Step, ideal, scheduled
+from webhook.demo.report import Result
+from webhook.demo.server import ServerError, Webhook
 from webhook.workload import Workload
 
 
@@ -33,9 +34,9 @@ def run(*, nodes: int, pods: int, seed: int, output: str) -> int:
         errors.print(f"error: {error}", style="red", highlight=False, markup=False)
         return 1
     if output == "json":
-        sys.stdout.write(demo_report.as_json(result) + "\n")
+        sys.stdout.write(report.as_json(result) + "\n")
     else:
-        demo_report.show(result, Console())
+        report.show(result, Console())
     return 0
 
 
