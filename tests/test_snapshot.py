@@ -9,7 +9,7 @@ import pytest
 
 from tests.builders import GIB, Json, decode_node, decode_pod, make_container, make_node, make_pod, make_taint
 from webhook import kube
-from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Snapshot
+from webhook.snapshot import CPU, EPHEMERAL, MAX_RESOURCES, MEMORY, PODS, Snapshot
 
 Op = Callable[[Snapshot], object]
 
@@ -351,3 +351,14 @@ def test_a_node_that_returns_has_no_reading_from_before() -> None:
     node()(nodes)
 
     assert nodes.states(10.0, 5.0)["missing"] == 1
+
+
+def test_invented_resources_take_no_room_without_end() -> None:
+    nodes = Snapshot()
+    nodes.set_node(decode_node(make_node("n1")))
+
+    for number in range(1000):
+        nodes.bind("n1", kube.Requests(0, 0, 0, ((f"example.com/invented-{number}", 1),), 0, 0))
+
+    assert nodes.requested.shape[0] == MAX_RESOURCES
+    assert nodes.requested[3, nodes.row("n1") or 0] == 1000

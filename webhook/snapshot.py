@@ -20,6 +20,9 @@ Mask = npt.NDArray[np.bool_]
 CPU, MEMORY, EPHEMERAL, PODS = range(4)
 _FIXED = (kube.CPU, kube.MEMORY, kube.EPHEMERAL, kube.PODS)
 
+# A cluster has a handful of extended resources; a Pod that is bound by its author can invent any number.
+MAX_RESOURCES = 64
+
 # A reading above this many times the allocatable amount is a slip of units, not a use.
 PLAUSIBLE = 4.0
 
@@ -215,12 +218,15 @@ class Snapshot:
     def _set_allocatable(self, row: int, allocatable: Mapping[str, int]) -> None:
         self.allocatable[:, row] = 0
         for resource, value in allocatable.items():
-            column = self.resources.get(resource)
-            if column is None:
-                column = self._add_resource(resource)
-            self.allocatable[column, row] = value
+            column = self._column(resource)
+            if column is not None:
+                self.allocatable[column, row] = value
 
-    def _add_resource(self, resource: str) -> int:
+    def _column(self, resource: str) -> int | None:
+        """Return the column of a resource, a new one for a new resource as long as there is room."""
+        column = self.resources.get(resource)
+        if column is not None or len(self.resources) == MAX_RESOURCES:
+            return column
         column = self.resources[resource] = len(self.resources)
         blank = np.zeros((1, self.exists.shape[0]), np.int64)
         self.allocatable = np.concatenate((self.allocatable, blank))
@@ -236,10 +242,9 @@ class Snapshot:
         self.scored[0, row] += sign * requests.score_cpu_milli
         self.scored[1, row] += sign * requests.score_memory_bytes
         for resource, value in requests.extended:
-            index = self.resources.get(resource)
-            if index is None:
-                index = self._add_resource(resource)
-            self.requested[index, row] += sign * value
+            index = self._column(resource)
+            if index is not None:
+                self.requested[index, row] += sign * value
 
 
 def _same(stored: kube.Node, node: kube.Node) -> bool:
