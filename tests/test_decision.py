@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders import (
@@ -29,7 +30,8 @@ def make_plan(*tiers: tuple[int, list[str]], baseline: int = 0) -> Plan:
         tiers=tuple(Tier(weight, tuple(names)) for weight, names in tiers),
         baseline=baseline,
         share=Share.of(range(count), [0.1] * count),
-        scores=tuple(90.126 - number for number in range(count)),
+        scores=90.126 - np.arange(count, dtype=np.float64),
+        parts={"utilization": 80.126 - np.arange(count, dtype=np.float64), "trend": np.full(count, np.nan)},
     )
 
 
@@ -75,7 +77,10 @@ def test_what_a_skipped_pod_says() -> None:
 
 def test_scores_are_told_only_on_request() -> None:
     assert "scores" not in json.loads(make(SMALL))
-    assert json.loads(make(SMALL, full=True))["scores"] == [90.13, 89.13, 88.13]
+    found = json.loads(make(SMALL, full=True))
+
+    assert found["scores"] == [90.13, 89.13, 88.13]
+    assert found["parts"] == {"utilization": [80.13, 79.13, 78.13], "trend": [None, None, None]}
 
 
 def test_a_shadow_decision_says_what_it_would_have_named_and_that_it_did_not() -> None:

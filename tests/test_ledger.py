@@ -52,11 +52,6 @@ IN_FLIGHT: dict[str, tuple[list[Op], list[float], int]] = {
     "a Pod is booked by chance": ([reserve()], [500, 250, 0, 0], 1),  # 1000 x 0.5, 1000 x 0.25
     "Pods add up": ([reserve("a"), reserve("b", share=FIRST)], [1500, 250, 0, 0], 2),
     "the same review twice is one Pod": ([reserve(), reserve(share=FIRST)], [1000, 0, 0, 0], 1),
-    "a row named twice gets both chances": (
-        [reserve(share=Share.of([1, 1], [0.5, 0.25]))],
-        [0, 750, 0, 0],
-        1,
-    ),
     "no rows": ([reserve(share=Share.of([], []))], [0, 0, 0, 0], 1),
     "released": ([reserve(), release()], [0, 0, 0, 0], 0),
     "releasing one leaves the other": (

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.builders import (
@@ -96,7 +97,7 @@ def strip(raw: Json) -> Json:
 
 
 def test_terms_say_the_tiers_and_then_the_baseline() -> None:
-    plan = Plan((Tier(25, ("n1",)), Tier(20, ("n2", "n3"))), 75, Share.of([], []), ())
+    plan = Plan((Tier(25, ("n1",)), Tier(20, ("n2", "n3"))), 75, Share.of([], []), np.zeros(0), {})
 
     assert patch.terms(plan) == [
         make_preferred(25, make_requirement(kube.HOSTNAME, "In", "n1")),
@@ -106,7 +107,7 @@ def test_terms_say_the_tiers_and_then_the_baseline() -> None:
 
 
 def test_weights_are_written_as_integers() -> None:  # aff-weight-float
-    plan = Plan((Tier(33, ("n1",)),), 67, Share.of([], []), ())
+    plan = Plan((Tier(33, ("n1",)),), 67, Share.of([], []), np.zeros(0), {})
 
     encoded = patch.encode(patch.inject(decode_pod(make_pod()), patch.terms(plan)))
 

@@ -207,7 +207,8 @@ class Cluster:
         if not tiers:
             return Share.of((), ())
         sampled = planner.sampled_share(self.nodes.count, int(feasible.sum()), 0)
-        return Share(np.concatenate(tiers), planner.chances([rows.size for rows in tiers], sampled))
+        rows, first = np.unique(np.concatenate(tiers), return_index=True)
+        return Share(rows, planner.chances([rows.size for rows in tiers], sampled)[first])
 
     # Readings
 

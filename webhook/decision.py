@@ -65,40 +65,41 @@ def make(
     full: bool,
 ) -> str:
     """Return the annotation's value, within 2 KiB: names fall away from the end where it would pass that."""
-    names = (
-        []
-        if plan is None
-        else [
-            (name, number, tier.weight)
-            for number, tier in enumerate(plan.tiers, start=1)
-            for name in tier.hostnames
-        ]
+    named = [
+        (name, number, tier.weight)
+        for number, tier in enumerate(plan.tiers if plan else (), start=1)
+        for name in tier.hostnames[:_FIRST_NAMES]
+    ][:_FIRST_NAMES]
+    scored = plan if full else None
+    whole = Decision(
+        id=uid[:_MAX_UID],
+        outcome=outcome,
+        reason=reason,
+        policy=policy,
+        hash=policy_hash,
+        time=time,
+        nodes=nodes,
+        names=named,
+        digest=digest(terms) if terms else None,
+        scores=_rounded(scored.scores) if scored else [],
+        parts={name: _rounded(part) for name, part in scored.parts.items()} if scored else {},
     )
-    for shown in range(min(len(names), _FIRST_NAMES), -1, -1):
-        text = msgspec.json.encode(
-            Decision(
-                id=uid[:_MAX_UID],
-                outcome=outcome,
-                reason=reason,
-                policy=policy,
-                hash=policy_hash,
-                time=time,
-                nodes=nodes,
-                names=names[:shown],
-                digest=digest(terms) if terms else None,
-                scores=_rounded(plan.scores[:shown]) if full and plan else [],
-                parts={name: _rounded(part[:shown]) for name, part in plan.parts.items()}
-                if full and plan
-                else {},
-            )
-        )
+    for shown in range(len(named), -1, -1):
+        text = msgspec.json.encode(_cut(whole, shown))
         if len(text) <= MAX_BYTES:
             return text.decode()
     raise ValueError("policy: its name is too long for the decision annotation")
 
 
+def _cut(whole: Decision, shown: int) -> Decision:
+    if shown == len(whole.names):
+        return whole
+    parts = {name: part[:shown] for name, part in whole.parts.items()}
+    return msgspec.structs.replace(whole, names=whole.names[:shown], scores=whole.scores[:shown], parts=parts)
+
+
 def _rounded(scores: FloatArray) -> list[Any]:
-    return [round(score, 2) if math.isfinite(score) else None for score in scores.tolist()]
+    return [round(score, 2) if math.isfinite(score) else None for score in scores[:_FIRST_NAMES].tolist()]
 
 
 def digest(terms: Sequence[Any]) -> str:

@@ -27,7 +27,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """Where a Pod in flight may go: rows, and for each the chance that the scheduler takes it."""
+    """Where a Pod in flight may go: distinct rows, and for each the chance that the scheduler takes it."""
 
     rows: IntArray
     chances: FloatArray
@@ -174,8 +174,8 @@ class Ledger:
 
     def _book(self, load: Load, share: Share, sign: float) -> None:
         reserved = self._nodes.reserved
-        np.add.at(reserved[0], share.rows, sign * load.cpu_milli * share.chances)
-        np.add.at(reserved[1], share.rows, sign * load.memory_bytes * share.chances)
+        reserved[0, share.rows] += sign * load.cpu_milli * share.chances
+        reserved[1, share.rows] += sign * load.memory_bytes * share.chances
 
     def _sum(self, row: int) -> None:
         pods: Iterable[_Assumed] = self._assumed.get(row, {}).values()

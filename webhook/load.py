@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.ledger import Load
-from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
+from webhook.snapshot import FloatArray, Mask, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +32,21 @@ def view(nodes: Snapshot, pod: Load, now: float, stale_after: float) -> View:
     data must not look like an idle node.
     """
     size = nodes.size
-    # A node that has none of a resource is full of it.
-    none = nodes.allocatable[:2, :size] == 0
-    allocatable = nodes.allocatable[:2, :size] + none
-    requested = nodes.scored[:, :size]
+    capacity, requested = nodes.capacity[:, :size], nodes.scored[:, :size]
     fresh = nodes.fresh(now, stale_after)
     load = nodes.used[:, :size] + nodes.unseen[:, :size]
     if not fresh.all():
-        load = np.where(fresh, load, np.maximum(requested, allocatable * _mean(load, allocatable, fresh)))
-    more = none + nodes.reserved[:, :size] + np.array([[pod.cpu_milli], [pod.memory_bytes]])
-    return View((load + more) / allocatable, (requested + more) / allocatable, fresh)
+        load = np.where(fresh, load, np.maximum(requested, capacity * _mean(load, capacity, fresh)))
+    more = nodes.reserved[:, :size] + nodes.void[:, :size]
+    more += np.array([[pod.cpu_milli], [pod.memory_bytes]])
+    load += more
+    load /= capacity
+    more += requested
+    more /= capacity
+    return View(load, more, fresh)
 
 
-def _mean(load: FloatArray, allocatable: IntArray, fresh: Mask) -> FloatArray:
+def _mean(load: FloatArray, allocatable: FloatArray, fresh: Mask) -> FloatArray:
     """Return the measured nodes' used fraction of each resource, shape (2, 1); 0 where none is fresh."""
     total = allocatable[:, fresh].sum(axis=1, keepdims=True)
     used = load[:, fresh].sum(axis=1, keepdims=True)

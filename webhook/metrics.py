@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from webhook.admission import Answer
 from webhook.cluster import Cluster
+from webhook.reasons import Outcome, Reason
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 
@@ -28,6 +29,8 @@ class Metrics:
             ["status"],
             registry=self.registry,
         )
+        # Looking a child up by its labels costs more than counting.
+        self._counters: dict[tuple[Outcome, Reason | None, bool], Counter] = {}
         self._latency = Histogram(
             "trimtab_admission_duration_seconds",
             "Time from the request's head to the answer.",
@@ -65,8 +68,11 @@ class Metrics:
 
     def observe(self, answer: Answer, seconds: float) -> None:
         """Count an answer and the time it took."""
-        reason = answer.reason.value if answer.reason else ""
-        self._decisions.labels(answer.outcome.value, reason, str(answer.dry_run).lower()).inc()
+        key = answer.outcome, answer.reason, answer.dry_run
+        if key not in self._counters:
+            labels = answer.outcome, answer.reason or "", str(answer.dry_run).lower()
+            self._counters[key] = self._decisions.labels(*labels)
+        self._counters[key].inc()
         self._latency.observe(seconds)
 
     async def render(self, cluster: Cluster, states: Mapping[str, int]) -> bytes:

@@ -137,19 +137,15 @@ def plan(
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
     """Return the weighted mean of the scores for every row; NaN where no scorer has anything to say."""
-    total: FloatArray | float = 0.0
-    weights: FloatArray | float = 0.0
-    for entry in profile.scorers:
-        score = parts[entry.name]
-        neutral = np.isnan(score)
-        if neutral.any():
-            total = total + np.where(neutral, 0.0, entry.weight * score)
-            weights = weights + np.where(neutral, 0.0, entry.weight)
-        else:
-            total = total + entry.weight * score
-            weights = weights + entry.weight
-    with np.errstate(invalid="ignore"):
-        return np.asarray(total / weights)
+    weighted = [(entry.weight, parts[entry.name]) for entry in profile.scorers]
+    total = np.sum([weight * score for weight, score in weighted], axis=0)
+    if not np.isnan(total).any():
+        mean: FloatArray = total / sum(weight for weight, _ in weighted)
+        return mean
+    weights = np.sum([np.where(np.isnan(score), 0.0, weight) for weight, score in weighted], axis=0)
+    total = np.nansum([weight * score for weight, score in weighted], axis=0)
+    known: FloatArray = np.divide(total, weights, out=np.full_like(total, np.nan), where=weights > 0)
+    return known
 
 
 def sampled_share(nodes: int, feasible: int, percentage: int) -> float:
@@ -276,9 +272,9 @@ def _top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, Flo
 
 
 def _tiers(rows: IntArray, sizes: Sequence[int], weights: Sequence[int], nodes: Snapshot) -> tuple[Tier, ...]:
+    names = [nodes.hostnames[row] or "" for row in rows.tolist()]
     tiers, start = [], 0
     for size, weight in zip(sizes, weights, strict=True):
-        names = tuple(str(nodes.hostnames[row]) for row in rows[start : start + size])
-        tiers.append(Tier(weight, names))
+        tiers.append(Tier(weight, tuple(names[start : start + size])))
         start += size
     return tuple(tiers)

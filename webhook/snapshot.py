@@ -26,6 +26,9 @@ MAX_RESOURCES = 64
 # A reading above this many times the allocatable amount is a slip of units, not a use.
 PLAUSIBLE = 4.0
 
+# What a new row holds, where that is not zero.
+_BLANK = {"changed_at": -np.inf, "capacity": 1.0, "void": 1.0}
+
 Taints = frozenset[tuple[str, str, str]]
 
 
@@ -52,6 +55,9 @@ class Snapshot:
         self._nodes: list[kube.Node | None] = []
         self._pods_on: list[int] = []
         self.allocatable: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
+        # For dividing by: allocatable CPU and memory, and where a node has none, 1 with 1 used of it.
+        self.capacity: FloatArray = np.ones((2, capacity))
+        self.void: FloatArray = np.ones((2, capacity))
         self.requested: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
         self.scored: IntArray = np.zeros((2, capacity), np.int64)
         self.used: FloatArray = np.zeros((2, capacity))
@@ -122,7 +128,7 @@ class Snapshot:
         self.exists[row] = False
         self.count -= 1
         self._relabel(row, {})
-        self.allocatable[:, row] = 0
+        self._set_allocatable(row, {})
         self.changed_at[row] = -np.inf
         self.invalid[row] = False
         self._release(row)
@@ -189,9 +195,7 @@ class Snapshot:
     def _grow(self) -> None:
         for attribute, value in list(vars(self).items()):
             if isinstance(value, np.ndarray):
-                more = np.zeros_like(value)
-                if attribute == "changed_at":
-                    more -= np.inf
+                more = np.full_like(value, _BLANK.get(attribute, 0))
                 setattr(self, attribute, np.concatenate((value, more), axis=-1))
 
     # Parts of a Node
@@ -221,6 +225,8 @@ class Snapshot:
             column = self._column(resource)
             if column is not None:
                 self.allocatable[column, row] = value
+        self.void[:, row] = self.allocatable[:2, row] == 0
+        self.capacity[:, row] = self.allocatable[:2, row] + self.void[:, row]
 
     def _column(self, resource: str) -> int | None:
         """Return the column of a resource, a new one for a new resource as long as there is room."""

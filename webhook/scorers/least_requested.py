@@ -21,6 +21,5 @@ class LeastRequested:
 
 
 def least_requested_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:
-    free_cpu = np.clip(1.0 - cpu, 0.0, 1.0)
-    free_memory = np.clip(1.0 - memory, 0.0, 1.0)
-    return MAX_SCORE * (free_cpu + free_memory) / 2.0
+    free = np.maximum(1.0 - cpu, 0.0) + np.maximum(1.0 - memory, 0.0)
+    return MAX_SCORE / 2.0 * free

@@ -35,5 +35,7 @@ def utilization_score(
     cpu: FloatArray, memory: FloatArray, cpu_weight: float, memory_weight: float
 ) -> FloatArray:
     """Return 100 x (1 - the weighted mean of the used fractions), within 0 and 100."""
-    mean = (cpu_weight * cpu + memory_weight * memory) / (cpu_weight + memory_weight)
-    return np.clip(MAX_SCORE * (1.0 - mean), 0.0, MAX_SCORE)
+    mean = cpu
+    if memory_weight:
+        mean = (cpu_weight * cpu + memory_weight * memory) / (cpu_weight + memory_weight)
+    return np.maximum(MAX_SCORE - MAX_SCORE * mean, 0.0)
