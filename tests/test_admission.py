@@ -497,12 +497,13 @@ def test_a_steered_pod_is_reserved_where_it_may_go() -> None:
 
     patched = apply(patch_in(respond(raw, cluster=cluster).body), raw)
 
-    # Three names of five nodes, all of which the scheduler scores: 0.95, 0.05 x 0.95, 0.05^2 x 0.95.
+    # Three names of five nodes, all of which the scheduler scores, one and two: 0.95, and the pair has
+    # 0.05 x (1 - 0.05^2) = 0.049875 between them.
     rows = [
         row for name, _, _ in read_decision(patched)["names"] if (row := cluster.nodes.row(name)) is not None
     ]
     assert cluster.ledger.in_flight == 1
-    assert cluster.nodes.reserved[0, rows].tolist() == pytest.approx([950, 47.5, 2.375])
+    assert cluster.nodes.reserved[0, rows].tolist() == pytest.approx([950, 24.9375, 24.9375])
     assert cluster.nodes.reserved[0].sum() == pytest.approx(999.875)
 
 

@@ -87,17 +87,18 @@ def test_the_sample(nodes: int, feasible: int, percentage: int, want: float) -> 
     assert planner.sampled_share(nodes, feasible, percentage) == pytest.approx(want)
 
 
-# Candidates, sampled share; how many to name, so that the sample holds about ten.
+# Candidates, sampled share; how many to name, so that the sample holds about thirty.
 WANTED: dict[str, tuple[int, float, int]] = {
     "one candidate": (1, 1.0, 1),
     "of two the better": (2, 1.0, 1),
     "of five, never the worse half": (5, 1.0, 3),
     "ten of twenty": (20, 1.0, 10),
-    "ten of many": (99, 1.0, 10),
-    "200 nodes": (200, 0.5, 20),  # 10 / 0.5
-    "1,000 nodes": (1000, 0.42, 24),  # 10 / 0.42 = 23.8
-    "5,000 nodes": (5000, 0.1, 100),
-    "10,000 nodes: the cap": (10_000, 0.05, 128),  # 10 / 0.05 = 200
+    "thirty of many": (99, 1.0, 30),
+    "200 nodes": (200, 0.5, 60),  # 30 / 0.5
+    "of 100 candidates in a sample of half, not the worse half": (100, 0.5, 50),
+    "1,000 nodes": (1000, 0.42, 72),  # 30 / 0.42 = 71.4
+    "5,000 nodes: the cap": (5000, 0.1, 121),  # 30 / 0.1 = 300
+    "10,000 nodes: the cap": (10_000, 0.05, 121),  # 30 / 0.05 = 600
 }
 
 
@@ -109,11 +110,12 @@ def test_how_many_to_name(candidates: int, sampled: float, want: int) -> None:
 TIERS = {
     0: [],
     1: [1],
-    4: [1, 1, 1, 1],
-    5: [1, 1, 1, 1, 1],  # the rest of a tier of two
-    10: [1, 1, 1, 1, 2, 2, 2],
-    20: [1, 1, 1, 1, 2, 2, 4, 4, 4],
-    128: [1, 1, 1, 1, 2, 2, 4, 4, 8, 8, 16, 16, 32, 32],
+    2: [1, 1],  # the first of a tier of three
+    4: [1, 3],
+    5: [1, 3, 1],
+    10: [1, 3, 6],  # the rest of a tier of nine
+    30: [1, 3, 9, 17],  # 30 - 13
+    121: [1, 3, 9, 27, 81],  # the sum of the first five powers of three
 }
 
 
@@ -131,18 +133,19 @@ def test_tiers_hold_every_name_within_the_cap_of_terms() -> None:
 
 # Tiers, the room below the user's terms, strength; weights and baseline.
 WEIGHTS: dict[str, tuple[int, int, float, list[int], int]] = {
-    "full strength needs no baseline": (3, 100, 1.0, [100, 80, 64], 0),
-    "fourteen tiers": (14, 100, 1.0, [100, 80, 64, 51, 41, 33, 26, 21, 17, 13, 11, 9, 7, 5], 0),
-    "room below a weight of 40": (3, 39, 1.0, [39, 31, 25], 0),
-    "little room: strictly falling all the same": (9, 5, 1.0, [5, 4, 3, 2, 1], 0),
+    "full strength needs no baseline": (3, 100, 1.0, [100, 60, 36], 0),  # 100, 100 x 0.6, 60 x 0.6
+    "five tiers, as many as the names need": (5, 100, 1.0, [100, 60, 36, 22, 13], 0),  # ... 21.6, 12.96
+    "room below a weight of 40": (3, 39, 1.0, [39, 23, 14], 0),  # 39, 23.4, 14.04
+    "little room: strictly falling all the same": (9, 5, 1.0, [5, 3, 2, 1], 0),  # 5, 3, 1.8, 1.08, 0.648
+    "room for two": (3, 2, 1.0, [2, 1], 0),  # 2, 1.2, 0.72
     "room for one": (3, 1, 1.0, [1], 0),
     "no tiers": (0, 100, 1.0, [], 0),
     # 100 (B + 0) / (B + w) is what an unnamed node keeps: 50 of 100.
-    "half strength": (2, 100, 0.5, [100, 80], 100),
-    "a fifth": (2, 100, 0.2, [25, 20], 100),  # 25 / (100 + 25)
-    "the least": (3, 100, 0.05, [5, 4, 3], 95),  # 5 / (95 + 5)
-    "nearly full": (2, 100, 0.9, [100, 80], 11),  # 100 / 111
-    "half strength in little room": (2, 10, 0.5, [10, 8], 10),
+    "half strength": (2, 100, 0.5, [100, 60], 100),
+    "a fifth": (2, 100, 0.2, [25, 15], 100),  # 25 / (100 + 25)
+    "the least": (3, 100, 0.05, [5, 3, 2], 95),  # 5 / (95 + 5); 5, 3, 1.8
+    "nearly full": (2, 100, 0.9, [100, 60], 11),  # 100 / 111
+    "half strength in little room": (2, 10, 0.5, [10, 6], 10),
 }
 
 
@@ -174,12 +177,20 @@ def test_strength_is_the_share_that_a_first_name_stays_ahead(percent: int) -> No
     assert ahead == pytest.approx(percent / 100, abs=0.02)  # integers are coarse at small weights
 
 
+# Tiers, sampled share; the chances of each name in turn, where the sample holds it.
 CHANCES: dict[str, tuple[list[int], float, list[float]]] = {
     "nothing named": ([], 1.0, []),
     "one name, all nodes scored": ([1], 1.0, [0.95]),
-    "one name of a sample of half": ([1], 0.5, [0.475]),
+    "one name, half of the nodes scored": ([1], 0.5, [0.95]),  # 0.5 x 0.95, over 0.5
     "two tiers": ([1, 1], 1.0, [0.95, 0.05 * 0.95]),
-    "two tiers of a sample of half": ([1, 1], 0.5, [0.475, 0.525 * 0.475]),
+    # The second is taken where the first is not seen or not followed: 1 - 0.5 x 0.95 = 0.525.
+    "two tiers, half of the nodes scored": ([1, 1], 0.5, [0.95, 0.525 * 0.95]),
+    "three names alike behind a first, half of the nodes scored": (
+        [1, 3],
+        0.5,
+        [0.95, *[0.525 * (1 - 0.525**3) / 3 / 0.5] * 3],
+    ),
+    "a tenth of the nodes scored": ([1, 1], 0.1, [0.95, (1 - 0.1 * 0.95) * 0.95]),
     "two names alike": ([2], 1.0, [(1 - 0.05**2) / 2] * 2),
     "a pair behind a first": ([1, 2], 1.0, [0.95, 0.05 * (1 - 0.05**2) / 2, 0.05 * (1 - 0.05**2) / 2]),
 }
@@ -190,13 +201,14 @@ def test_chances(sizes: list[int], sampled: float, want: list[float]) -> None:
     assert planner.chances(sizes, sampled).tolist() == pytest.approx(want)
 
 
-def test_chances_fall_from_tier_to_tier_and_never_exceed_one_pod() -> None:
+def test_chances_fall_from_tier_to_tier_and_come_to_no_more_than_one_pod_in_a_sample() -> None:
     for names in range(1, MAX_NAMES + 1):
         for sampled in (0.05, 0.1, 0.42, 0.5, 1.0):
             found = planner.chances(planner.tier_sizes(names), sampled)
             assert found.size == names
             assert (found >= 0).all()
-            assert found.sum() <= 1.0 + 1e-12
+            assert (found <= 0.95 + 1e-12).all()  # a name is followed at most so often, in any sample
+            assert (sampled * found).sum() <= 1.0 + 1e-12
             assert (np.diff(found) <= 1e-15).all()
 
 
@@ -255,35 +267,35 @@ def five(**changes: dict[str, Any]) -> list[Json]:
 RISING = profile(10, 20, 30, 40, 50)
 
 PLANS: dict[str, tuple[list[Json], dict[str, Any], list[tuple[int, list[str]]] | Reason]] = {
-    "the better half, best first": (five(), {}, [(100, ["n5"]), (80, ["n4"]), (64, ["n3"])]),
+    "the better half, best first": (five(), {}, [(100, ["n5"]), (60, ["n4", "n3"])]),
     "no nodes": ([], {}, Reason.NO_CANDIDATES),
     "one candidate": (five(), {"nodeSelector": {kube.HOSTNAME: "n2"}}, [(100, ["n2"])]),
     "nobody is feasible": (five(), {"cpu": "100"}, Reason.NO_CANDIDATES),
     "the label's value is named, not the node": (
         five(n5={"hostname": "host-5"}),
         {},
-        [(100, ["host-5"]), (80, ["n4"]), (64, ["n3"])],
+        [(100, ["host-5"]), (60, ["n4", "n3"])],
     ),
     "a node without the label cannot be named": (
         five(n5={"hostname": None}),
         {},
-        [(100, ["n4"]), (80, ["n3"])],  # half of four candidates
+        [(100, ["n4"]), (60, ["n3"])],  # half of four candidates
     ),
-    "a full node is not named": (five(n5={"cpu": "1"}), {"cpu": "2"}, [(100, ["n4"]), (80, ["n3"])]),
+    "a full node is not named": (five(n5={"cpu": "1"}), {"cpu": "2"}, [(100, ["n4"]), (60, ["n3"])]),
     "a node with a soft taint is not named": (
         five(n5={"taints": [make_taint("a", "PreferNoSchedule")]}),
         {},
-        [(100, ["n4"]), (80, ["n3"])],
+        [(100, ["n4"]), (60, ["n3"])],
     ),
     "unless it is tolerated": (
         five(n5={"taints": [make_taint("a", "PreferNoSchedule")]}),
         {"tolerations": [{"operator": "Exists"}]},
-        [(100, ["n5"]), (80, ["n4"]), (64, ["n3"])],
+        [(100, ["n5"]), (60, ["n4", "n3"])],
     ),
     "unless all have one": (
         five(**{name: {"taints": [make_taint("a", "PreferNoSchedule")]} for name in FIVE}),
         {},
-        [(100, ["n5"]), (80, ["n4"]), (64, ["n3"])],
+        [(100, ["n5"]), (60, ["n4", "n3"])],
     ),
 }
 
@@ -319,15 +331,19 @@ USERS: dict[str, tuple[dict[str, Any], list[tuple[int, list[str]]] | Reason]] = 
     ),
     "no node matches: all are alike to the user": (
         user_terms(make_preferred(50, make_requirement("disk", "In", "nvme"))),
-        [(49, ["n5"]), (39, ["n4"]), (31, ["n3"])],
+        [(49, ["n5"]), (29, ["n4", "n3"])],  # 49, 29.4
     ),
     "an empty preference matches nothing": (
         user_terms(make_preferred(50)),
-        [(49, ["n5"]), (39, ["n4"]), (31, ["n3"])],
+        [(49, ["n5"]), (29, ["n4", "n3"])],  # 49, 29.4
     ),
-    "little room: fewer tiers": (
+    "little room": (
         user_terms(make_preferred(3, make_requirement("disk", "In", "nvme"))),
-        [(2, ["n5"]), (1, ["n4"])],
+        [(2, ["n5"]), (1, ["n4", "n3"])],  # 2, 1.2
+    ),
+    "less room: fewer tiers": (
+        user_terms(make_preferred(2, make_requirement("disk", "In", "nvme"))),
+        [(1, ["n5"])],  # 1; after it 0.6 is 1 as well, and not less
     ),
     "no room": (user_terms(make_preferred(1, SSD)), Reason.USER_TERMS),
     "a term that names hosts": (
@@ -339,7 +355,7 @@ USERS: dict[str, tuple[dict[str, Any], list[tuple[int, list[str]]] | Reason]] = 
         Reason.USER_TERMS,
     ),
     "a weight that the API server will refuse": (user_terms(make_preferred(0, SSD)), Reason.USER_TERMS),
-    "an empty list is none": (user_terms(), [(100, ["n5"]), (80, ["n4"]), (64, ["n3"])]),
+    "an empty list is none": (user_terms(), [(100, ["n5"]), (60, ["n4", "n3"])]),
 }
 
 
@@ -368,7 +384,7 @@ def test_scores_that_differ_by_less_than_a_hundredth_of_a_point_are_equal() -> N
 
 
 def test_equal_scores_are_named_in_the_order_of_the_rows() -> None:
-    assert named(plan(five(), profile(10, 50, 50, 10, 50))) == [(100, ["n2"]), (80, ["n3"]), (64, ["n5"])]
+    assert named(plan(five(), profile(10, 50, 50, 10, 50))) == [(100, ["n2"]), (60, ["n3", "n5"])]
 
 
 def test_nodes_of_one_hostname_label_are_all_that_a_name_can_say() -> None:
@@ -382,31 +398,30 @@ def test_the_plan_says_where_the_pod_may_go_and_why() -> None:
 
     assert isinstance(result, Plan)
     assert result.hostnames == ["n5", "n4", "n3"]
-    assert result.scores == (50.0, 40.0, 30.0)
+    assert result.scores.tolist() == [50.0, 40.0, 30.0]
+    assert {name: part.tolist() for name, part in result.parts.items()} == {"fixed": [50.0, 40.0, 30.0]}
     assert result.share.rows.tolist() == [4, 3, 2]
-    assert result.share.chances.tolist() == pytest.approx([0.95, 0.05 * 0.95, 0.0025 * 0.95])
+    assert result.share.chances.tolist() == pytest.approx(
+        [0.95, 0.05 * (1 - 0.05**2) / 2, 0.05 * (1 - 0.05**2) / 2]
+    )
 
 
 def test_tiers_that_have_no_weight_left_are_neither_named_nor_booked() -> None:
-    result = plan(five(), RISING, **user_terms(make_preferred(3, make_requirement("disk", "In", "nvme"))))
+    result = plan(five(), RISING, **user_terms(make_preferred(2, make_requirement("disk", "In", "nvme"))))
 
     assert isinstance(result, Plan)
-    assert (
-        len(result.scores)
-        == len(result.share.rows)
-        == len(result.share.chances)
-        == len(result.hostnames)
-        == 2
-    )
+    assert result.hostnames == ["n5"]
+    assert result.scores.tolist() == result.parts["fixed"].tolist() == [50.0]
+    assert (result.share.rows.tolist(), result.share.chances.tolist()) == ([4], [0.95])
 
 
 # Nodes, the scheduler's setting; names and terms.
 SIZES: dict[str, tuple[int, int, int, int]] = {
-    "20 nodes": (20, 0, 10, 7),  # 10 names: 1 1 1 1 2 2 2
-    "200 nodes": (200, 0, 20, 9),  # half are scored
-    "1,000 nodes": (1000, 0, 24, 9),  # 10 / 0.42 = 23.8: 1 1 1 1 2 2 4 4 8
-    "1,000 nodes, all of them scored": (1000, 100, 10, 7),
-    "5,000 nodes": (5000, 0, 100, 14),
+    "20 nodes": (20, 0, 10, 3),  # half of them: 1 3 6
+    "200 nodes": (200, 0, 60, 5),  # half are scored, 30 / 0.5: 1 3 9 27 20
+    "1,000 nodes": (1000, 0, 72, 5),  # 30 / 0.42 = 71.4: 1 3 9 27 32
+    "1,000 nodes, all of them scored": (1000, 100, 30, 4),  # 1 3 9 17
+    "5,000 nodes": (5000, 0, 121, 5),  # the cap: 1 3 9 27 81
 }
 
 
@@ -425,27 +440,33 @@ def test_a_plan_keeps_its_caps_at_every_size(count: int, percentage: int, names:
     assert patch.problem(operations, patch.encode(operations), decode_pod(make_pod())) is None
 
 
-def scorer(name: str, *scores: float, weight: float = 1.0) -> Weighted:
-    return Weighted(name, Fixed(scores), weight)
-
-
-MEANS: dict[str, tuple[list[Weighted], list[float]]] = {
-    "one scorer": ([scorer("a", 10, 20)], [10, 20]),
-    "a weighted mean": ([scorer("a", 10, 20, weight=3), scorer("b", 50, 60)], [20, 30]),  # (30 + 50) / 4
-    "one with nothing to say leaves the mean": (
-        [scorer("a", 10, 20, weight=3), scorer("b", NAN, 60)],
-        [10, 30],
-    ),
-    "nobody has anything to say": ([scorer("a", NAN, 1), scorer("b", NAN, 3)], [NAN, 2]),
+# Each scorer's weight and its scores of two nodes; their mean.
+MEANS: dict[str, tuple[list[tuple[float, list[float]]], list[float]]] = {
+    "one scorer": ([(1, [10, 20])], [10, 20]),
+    "its weight alone changes nothing": ([(7, [10, 20])], [10, 20]),
+    "a weighted mean": ([(3, [10, 20]), (1, [50, 60])], [20, 30]),  # (3 x 10 + 50) / 4, (3 x 20 + 60) / 4
+    "one with nothing to say leaves the mean": ([(3, [10, 20]), (1, [NAN, 60])], [10, 30]),
+    "the first with nothing to say": ([(3, [NAN, 20]), (1, [50, 60])], [50, 30]),
+    "nobody has anything to say": ([(1, [NAN, 1]), (1, [NAN, 3])], [NAN, 2]),
 }
 
 
-@pytest.mark.parametrize(("scorers", "want"), MEANS.values(), ids=MEANS.keys())
-def test_the_total_score(scorers: list[Weighted], want: list[float]) -> None:
-    nodes = Snapshot()
-    for name in ("n1", "n2"):
-        nodes.set_node(decode_node(make_node(name)))
+@pytest.mark.parametrize(("scores", "want"), MEANS.values(), ids=MEANS.keys())
+def test_the_total_score(scores: list[tuple[float, list[float]]], want: list[float]) -> None:
+    parts = {f"s{number}": np.array(part, np.float64) for number, (_, part) in enumerate(scores)}
+    weighted = tuple(
+        Weighted(f"s{number}", Fixed(tuple(part)), weight) for number, (weight, part) in enumerate(scores)
+    )
 
-    total = planner.total_score(load.view(nodes, POD, 0.0, 60.0), Profile(tuple(scorers)))
+    np.testing.assert_allclose(planner.total_score(parts, Profile(weighted)), want)
 
-    np.testing.assert_allclose(total, want)
+
+def test_what_each_scorer_gave_is_told_of_the_named_nodes_only() -> None:
+    scorers = (Weighted("a", Fixed((10, 20, 30)), 1.0), Weighted("b", Fixed((NAN, 60, NAN)), 3.0))
+
+    result = plan([make_node(name) for name in ("n1", "n2", "n3")], Profile(scorers))
+
+    assert isinstance(result, Plan)
+    assert result.hostnames == ["n2", "n3"]  # (20 + 3 x 60) / 4 = 50, 30, and 10 is the worse half
+    np.testing.assert_array_equal(result.parts["a"], [20, 30])
+    np.testing.assert_array_equal(result.parts["b"], [60, NAN])

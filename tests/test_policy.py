@@ -26,7 +26,7 @@ def test_the_built_in_policy() -> None:
     built_in = policy.default()
 
     assert (built_in.name, built_in.hash) == ("built-in", "built-in")
-    assert scorers(built_in) == {"utilization": 10.0, "least-requested": 0.5, "balance": 0.5}
+    assert scorers(built_in) == {"utilization": 10.0, "least-requested": 0.1, "balance": 1.0}
     assert built_in.profile.strength == 1.0
     assert built_in.profile.percentage_of_nodes_to_score == 0
     assert built_in.stale_after_s == 180.0

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import yaml
 
 CONNECT_S = 5.0
 REQUEST_S = 30.0
@@ -117,7 +118,7 @@ async def connect(kubeconfig: Path | None) -> Api:
             await config.load_kube_config(  # type: ignore[no-untyped-call]
                 config_file=str(kubeconfig), client_configuration=configuration
             )
-    except (config.ConfigException, OSError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError) as error:
         raise ApiError(0, f"no access to a cluster: {_text(error)}") from error
     client = ApiClient(configuration)
     client.user_agent = "trimtab"
@@ -125,4 +126,4 @@ async def connect(kubeconfig: Path | None) -> Api:
 
 
 def _text(error: BaseException) -> str:
-    return str(error) or type(error).__name__
+    return " ".join(str(error).split()) or type(error).__name__

@@ -57,12 +57,13 @@ async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
         port=settings.port,
         admin_port=settings.admin_port,
     )
+    stopped = asyncio.create_task(_stopped())
     async with server:
         _announce(server.url)
         if settings.follow:
             following = asyncio.create_task(follow.follow(follow.stdin(), cluster, time.monotonic))
             following.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await _stopped()
+        await stopped
 
 
 def _load_both(cluster_file: Path, policy_file: Path | None) -> tuple[Cluster, Policy]:

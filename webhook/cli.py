@@ -10,6 +10,8 @@ import click
 
 from webhook import __version__
 
+_PORT = click.IntRange(0, 65535)
+
 _OUTPUT = click.option(
     "-o",
     "--output",
@@ -42,10 +44,12 @@ def main() -> None:
     help="Take the ScoringPolicy from a file instead of the ConfigMap.",
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=10250, show_default=True, help="Port for /mutate; 0 picks a free one.")
+@click.option(
+    "--port", default=10250, show_default=True, type=_PORT, help="Port for /mutate; 0 picks a free one."
+)
 @click.option(
     "--admin-port",
-    type=int,
+    type=_PORT,
     help="Port for probes and metrics; with --cluster a free one by default, else 8081.",
 )
 @click.option(

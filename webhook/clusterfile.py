@@ -97,7 +97,8 @@ def _bad_quantities(item: Any) -> list[tuple[str, str]]:
     def check(where: str, amounts: Mapping[str, Any] | None) -> None:
         for name, value in (amounts or {}).items():
             try:
-                kube.amount(name, value)
+                if kube.amount(name, value) < 0:
+                    found.append((f"{where}.{name}", f"expected a quantity of zero or more, found {value!r}"))
             except quantity.QuantityError as error:
                 found.append((f"{where}.{name}", str(error)))
 

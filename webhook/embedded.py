@@ -13,7 +13,7 @@ from certs.tls import ServingContext
 from webhook.cluster import Cluster
 from webhook.metrics import Metrics
 from webhook.policy import Policy
-from webhook.server import Server, reachable
+from webhook.server import Server, authority, reachable
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +35,15 @@ class Embedded:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> "Embedded":
+        try:
+            await self._start()
+        except BaseException:
+            # What listens already must not outlive a start that failed: nobody else can close it.
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def _start(self) -> None:
         dns_names, ip_addresses = {"localhost": None}, {"127.0.0.1": None}
         (ip_addresses if _is_address(self._host) else dns_names)[self._host] = None
         material = ensure_files(
@@ -44,14 +53,13 @@ class Embedded:
         serving.load(material.leaf)
         self._stack.push_async_callback(self._server.close)
         admin_port = await self._server.listen_admin(self._host, self._admin_port)
-        LOG.info("probes and metrics on http://%s:%d", self._host, admin_port)
+        LOG.info("probes and metrics on http://%s", authority(self._host, admin_port))
         port = await self._server.listen(self._host, self._port, serving.context)
         trust = ssl.create_default_context(cadata=material.ca_pem.decode())
         probe = asyncio.create_task(self._server.probe(reachable(self._host), port, trust, "localhost"))
         self._stack.callback(probe.cancel)
         await self._server.until_ready()
-        self.url = f"https://{self._host}:{port}/mutate"
-        return self
+        self.url = f"https://{authority(self._host, port)}/mutate"
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()

@@ -12,6 +12,7 @@ from msgspec import Raw, Struct
 
 from webhook import kube
 from webhook.cluster import Cluster
+from webhook.quantity import QuantityError
 
 LOG = logging.getLogger(__name__)
 
@@ -30,12 +31,12 @@ async def follow(lines: AsyncIterable[bytes], cluster: Cluster, now: Callable[[]
     async for line in lines:
         try:
             apply(line, cluster, now())
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, QuantityError, RecursionError) as error:
             LOG.warning("follow: a line is no watch event of a Pod or Node: %s", error)
 
 
 def apply(line: bytes, cluster: Cluster, now: float) -> None:
-    """Apply one event of a Pod or Node, ignore others; raise DecodeError for a line that is no event."""
+    """Apply one event of a Pod or Node, ignore others; raise DecodeError or QuantityError for a bad line."""
     event = msgspec.json.decode(line, type=_Event)
     kind = msgspec.json.decode(event.object, type=_Typed).kind
     deleted = event.type == "DELETED"

@@ -20,7 +20,7 @@ from webhook.cluster import Cluster
 from webhook.metrics import Metrics
 from webhook.policy import Policy
 from webhook.policyholder import PolicyHolder
-from webhook.server import Server, reachable
+from webhook.server import Server, authority, reachable
 
 LOG = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ async def _serve(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.probe(reachable(listeners.host), port, trust, name))
         await server.until_ready()
-        announce(f"https://{listeners.host}:{port}/mutate")
+        announce(f"https://{authority(listeners.host, port)}/mutate")
         while True:
             await asyncio.sleep(CERT_CHECK_S)
             trust.load_verify_locations(cadata=await _certified(api, serving, metrics))

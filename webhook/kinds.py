@@ -1,5 +1,6 @@
 """What is watched, and how each object changes the cluster as seen."""
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 from webhook import kube
 from webhook.cluster import Cluster
 from webhook.policyholder import PolicyHolder
+from webhook.quantity import QuantityError
 from webhook.watch import Kind
+
+LOG = logging.getLogger(__name__)
 
 NAMESPACE = "trimtab-system"
 POLICY = "scoring-policy"
@@ -20,12 +24,16 @@ def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str],
         # What the first list holds may have run for long; what a later one adds came in a gap.
         cluster.replace_pods(pods, now() if cluster.synced else None)
 
+    def set_node(node: kube.Node) -> None:
+        if _is_sound(node):
+            cluster.set_node(node)
+
     nodes = Kind(
         name="nodes",
         path="/api/v1/nodes",
         type=kube.Node,
-        replace=cluster.replace_nodes,
-        set=cluster.set_node,
+        replace=lambda nodes: cluster.replace_nodes(filter(_is_sound, nodes)),
+        set=set_node,
         remove=lambda node: cluster.remove_node(kube.name(node)),
         restarted=partial(restarted, "nodes"),
     )
@@ -58,6 +66,17 @@ def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str],
         restarted=partial(restarted, "priorityclasses"),
     )
     return [nodes, pods, namespaces, priority_classes]
+
+
+def _is_sound(node: kube.Node) -> bool:
+    """Tell whether a Node's quantities can be read; one that cannot is left out, and stops no other."""
+    try:
+        for resource, value in ((node.status.allocatable if node.status else None) or {}).items():
+            kube.amount(resource, value)
+    except QuantityError as error:
+        LOG.warning("nodes: %s cannot be read: %s", kube.name(node), error)
+        return False
+    return True
 
 
 def policy_kind(holder: PolicyHolder, restarted: Callable[[str], None]) -> Kind[kube.ConfigMap]:

@@ -213,7 +213,8 @@ def chances(sizes: Sequence[int], sampled: float) -> FloatArray:
         missed = (1.0 - seen) ** size
         result += [left * (1.0 - missed) / size] * size
         left *= missed
-    return np.minimum(1.0, np.asarray(result) / sampled)
+    # A part of a tier is no likelier than the whole of it: none comes to more than FOLLOWED.
+    return np.asarray(result) / sampled
 
 
 def room_below(weights: Iterable[int]) -> int:

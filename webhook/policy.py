@@ -26,7 +26,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}"
+        # One problem is one line, whatever a key in the file holds.
+        return " ".join(f"{self.path}: {self.message}".split())
 
 
 class ConfigError(ValueError):

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from webhook import admission, review
 from webhook.admission import Answer, Clock
@@ -93,7 +94,9 @@ class Server:
                     await writer.wait_closed()
 
     async def _start(self, app: web.Application, host: str, port: int, context: ssl.SSLContext | None) -> int:
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S)
+        runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, keepalive_timeout=KEEPALIVE_S, logger=_HTTP_LOG
+        )
         await runner.setup()
         self._runners.append(runner)
         site = web.TCPSite(runner, host, port, ssl_context=context)
@@ -109,12 +112,11 @@ class Server:
             return self._refuse(413, f"expected a body of at most {MAX_BODY} bytes")
         limit = DEADLINE_SHARE * timeout_s(request.query.get("timeout"))
         try:
-            async with asyncio.timeout(limit):
-                body = await request.read()
-        except TimeoutError:
-            return self._refuse(408, "the body did not arrive in time")
+            body = await _read_within(limit, request)
         except web.HTTPRequestEntityTooLarge:
             return self._refuse(413, f"expected a body of at most {MAX_BODY} bytes")
+        if body is None:
+            return self._refuse(408, "the body did not arrive in time")
         return self._answer(body, started, limit)
 
     def _answer(self, body: bytes, started: float, limit: float) -> web.Response:
@@ -155,9 +157,40 @@ class Server:
         return web.Response(body=text, headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"})
 
 
+async def _read_within(seconds: float, request: web.Request) -> bytes | None:
+    """Return the body, or None where it does not arrive in time.
+
+    A timeout that cancels would throw away a body that arrived while the event loop was busy; with it at
+    hand the Pod can be answered, late as it is.
+    """
+    reading = asyncio.ensure_future(request.read())
+    try:
+        await asyncio.wait({reading}, timeout=seconds)
+        return await reading if reading.done() else None
+    finally:
+        reading.cancel()
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """Tell whether an error that the HTTP library logs is more than a client's garbage, or its going away."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError | ConnectionError)
+
+
+_HTTP_LOG = logging.getLogger(f"{__name__}.http")
+_HTTP_LOG.addFilter(_is_ours)
+
+
 def reachable(host: str) -> str:
     """Return where to reach ourselves when listening on `host`."""
-    return "127.0.0.1" if host in ("0.0.0.0", "::", "") else host  # noqa: S104, a comparison
+    if host == "::":
+        return "::1"
+    return "127.0.0.1" if host in ("0.0.0.0", "") else host  # noqa: S104, a comparison
+
+
+def authority(host: str, port: int) -> str:
+    """Return host and port as a URL has them."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def timeout_s(text: str | None) -> float:

@@ -1,13 +1,14 @@
 """List, then watch: keep the cache in step with the API server, one task a kind.
 
 A list replaces what is known, so that what vanished in a gap does not live on; a watch goes on from the
-list's version; 410 and every other end lead back to a list, at once or after a backoff with jitter.
+list's version, also after its connection broke. Only what the API server or a line says leads back to a list:
+410 at once, all else after a backoff with jitter.
 """
 
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -91,7 +92,7 @@ class Kind(Generic[T]):
         """Decode one object; one that cannot be read is left out, and does not stop the others."""
         try:
             return msgspec.json.decode(raw, type=self.type)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             LOG.warning("%s: an object cannot be read: %s", self.name, error)
             return None
 
@@ -102,23 +103,36 @@ class Kind(Generic[T]):
 
 async def follow(api: Api, kind: Kind[T]) -> None:
     """Keep `kind` in step for ever."""
-    backoff = FIRST_BACKOFF_S
+    version, backoff = "", FIRST_BACKOFF_S
     while True:
+        before = version
         try:
-            version = await _list(api, kind)
-            kind.synced.set()
-            backoff = FIRST_BACKOFF_S
-            while True:
-                version = await _watch(api, kind, version)
+            if not version:
+                before = version = await _list(api, kind)
+                kind.synced.set()
+                backoff = FIRST_BACKOFF_S
+            async for seen in _watch(api, kind, version):
+                version, backoff = seen, FIRST_BACKOFF_S
+            if version != before:
+                continue
+            # It ended without a word: there is no hurry to ask again.
         except WatchError as error:
             LOG.info("%s: %s; listing again", kind.name, error)
-            if not error.gone:
-                await asyncio.sleep(random.uniform(0, backoff))  # noqa: S311, jitter
-        except (ApiError, msgspec.DecodeError) as error:
+            version = ""
+            if error.gone:
+                kind.restarted()
+                continue
+        except msgspec.DecodeError as error:
+            LOG.warning("%s: %s; listing again within %.1f s", kind.name, error, backoff)
+            version = ""
+        except ApiError as error:
+            # The connection, or a passing trouble: what was seen so far still holds.
             LOG.warning("%s: %s; again within %.1f s", kind.name, error, backoff)
-            await asyncio.sleep(random.uniform(backoff / 2, backoff))  # noqa: S311, jitter
-            backoff = min(backoff * 2, LAST_BACKOFF_S)
-        kind.restarted()
+            version = "" if error.status == GONE else version
+        await asyncio.sleep(random.uniform(backoff / 2, backoff))  # noqa: S311, jitter
+        backoff = min(backoff * 2, LAST_BACKOFF_S)
+        if before and not version:
+            kind.restarted()
 
 
 async def _list(api: Api, kind: Kind[T]) -> str:
@@ -137,8 +151,8 @@ async def _list(api: Api, kind: Kind[T]) -> str:
         query["continue"] = page.metadata.continue_
 
 
-async def _watch(api: Api, kind: Kind[T], version: str) -> str:
-    """Apply events from `version` on until the server ends the watch; return the last version seen."""
+async def _watch(api: Api, kind: Kind[T], version: str) -> AsyncIterator[str]:
+    """Apply events from `version` on until the server ends the watch; yield each version seen."""
     query: dict[str, str | int] = {
         **kind.query,
         "watch": "true",
@@ -156,8 +170,7 @@ async def _watch(api: Api, kind: Kind[T], version: str) -> str:
             raise WatchError(status.code, status.message)
         if event.type != "BOOKMARK":
             kind.apply(event.type, event.object)
-        version = msgspec.json.decode(event.object, type=_Versioned).metadata.resource_version
+        yield msgspec.json.decode(event.object, type=_Versioned).metadata.resource_version
         applied += 1
         if applied % BATCH == 0:
             await asyncio.sleep(0)
-    return version

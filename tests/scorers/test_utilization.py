@@ -1,4 +1,4 @@
-"""utilization: 100 - used %, CPU and memory weighted 1 to 0.1."""
+"""utilization: 100 - used %; only CPU counts unless memory is given a weight."""
 
 from typing import Any
 
@@ -13,9 +13,10 @@ SCORES: dict[str, tuple[float, float, dict[str, Any], float]] = {
     "idle": (0.0, 0.0, {}, 100.0),
     "full": (1.0, 1.0, {}, 0.0),
     "half of both": (0.5, 0.5, {}, 50.0),
-    "memory counts for a tenth of CPU": (0.5, 0.0, {}, 100 * (1 - 0.5 / 1.1)),  # 0.5 x 1 + 0 x 0.1, over 1.1
-    "CPU alone": (0.25, 0.9, {"memory": 0}, 75.0),
-    "memory alone": (0.9, 0.25, {"cpu": 0}, 75.0),
+    "memory does not count unless asked for": (0.25, 0.9, {}, 75.0),  # 1 - 0.25
+    "memory for a tenth of CPU": (0.5, 0.05, {"memory": 0.1}, 100 * (1 - 0.505 / 1.1)),  # 0.5 + 0.05 x 0.1
+    "CPU's own weight alone changes nothing": (0.25, 0.9, {"cpu": 7}, 75.0),
+    "memory alone": (0.9, 0.25, {"cpu": 0, "memory": 1}, 75.0),
     "both alike": (0.2, 0.6, {"cpu": 1, "memory": 1}, 60.0),  # 1 - (0.2 + 0.6) / 2
     "weights are relative": (0.2, 0.6, {"cpu": 30, "memory": 10}, 70.0),  # 1 - (0.6 + 0.6) / 4
     "over-used is no worse than full": (3.0, 0.0, {}, 0.0),
@@ -35,6 +36,7 @@ BAD: dict[str, tuple[dict[str, float], str]] = {
     "too large": ({"memory": 101}, "memory: expected a number from 0 to 100, found 101"),
     "not a number": ({"cpu": float("nan")}, "cpu: expected a number from 0 to 100, found nan"),
     "nothing counts": ({"cpu": 0, "memory": 0}, "cpu: expected cpu or memory above 0, found both 0"),
+    "CPU is off, and memory is by default": ({"cpu": 0}, "cpu: expected cpu or memory above 0, found both 0"),
 }
 
 
