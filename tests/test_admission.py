@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jsonpatch
 import numpy as np
 import pytest
 
@@ -736,3 +737,47 @@ def test_every_reason_is_shown_by_a_row() -> None:
 
     assert shown | elsewhere == set(Reason)
     assert decode_pod(make_pod()).spec.scheduler_name == "default-scheduler"
+
+
+def test_a_copy_of_a_steered_pod_is_not_taken_for_a_second_pass() -> None:
+    """A Pod made anew from a steered one's own manifest carries terms that were right once."""
+    first = jsonpatch.apply_patch(make_pod(), patch_in(respond(make_pod()).body))
+    later = replace(CLOCK, time="2026-01-01T00:02:00Z")
+
+    answer = admission.respond(
+        to_bytes(make_review(first, uid="review-2")), make_uneven_cluster(5), policy.default(), later
+    )
+
+    assert (answer.outcome, answer.reason) == (Outcome.SKIPPED, Reason.USER_TERMS)
+    kept = jsonpatch.apply_patch(first, patch_in(answer.body))
+    assert kept["spec"] == first["spec"]
+    assert json.loads(kept["metadata"]["annotations"][decision.DECISION])["id"] == "review-2"
+
+
+def test_many_sidecars_and_many_expressions_are_answered_at_once() -> None:
+    """Their number costs no more than it must: what was quadratic took minutes here."""
+    sidecars = [
+        {
+            "name": f"s{number}",
+            "image": "i",
+            "restartPolicy": "Always",
+            "resources": {"requests": {f"example.com/r-{number}": "0"}},
+        }
+        for number in range(20_000)
+    ]
+    crowd = make_pod()
+    crowd["spec"]["initContainers"] = sidecars
+    expressions = [{"key": "kubernetes.io/hostname", "operator": "Exists"}] * 50_000
+    wordy = make_pod()
+    wordy["spec"]["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": expressions}]
+            }
+        }
+    }
+
+    assert (
+        respond(crowd).reason is Reason.EQUAL_SCORES
+    )  # 2,000 cores expected: no node is better than another
+    assert respond(wordy).reason is Reason.USER_TERMS

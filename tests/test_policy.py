@@ -76,7 +76,7 @@ def test_the_hash_is_that_of_the_text() -> None:
 
 PROBLEMS: dict[str, tuple[str, list[str]]] = {
     "nothing": ("", ["policy.yaml: expected a mapping"]),
-    "a list": ("[]", ["policy.yaml: expected a mapping, found list"]),
+    "a list": ("[]", ["policy.yaml: expected a mapping, found []"]),
     "an empty mapping": (
         "{}",
         [

@@ -67,6 +67,9 @@ CLUSTERS = {
     "empty": cache(make_cluster),
     "cold": cache(lambda: make_cluster(make_node("n1"), synced=False)),
 }
+# The second pass comes a moment later.
+TIMES = {"review-1": "2026-01-01T00:00:00Z", "review-2": "2026-01-01T00:00:01Z"}
+
 clusters = st.sampled_from(["small", "small", "small", "large", "empty", "cold"])
 steering = st.sampled_from(["enabled", "enabled", "enabled", "shadow"])
 strengths = st.sampled_from([1.0, 1.0, 0.5, 0.05])
@@ -79,9 +82,7 @@ def rules(strength: float) -> Policy:
 
 def ask(pod: Json, cluster: Cluster, rules: Policy, uid: str) -> admission.Answer:
     """Send one review; what it reserves is released, so that every example starts alike."""
-    answer = admission.respond(
-        to_bytes(make_review(pod, uid=uid)), cluster, rules, Clock(NOW, f"time of {uid}")
-    )
+    answer = admission.respond(to_bytes(make_review(pod, uid=uid)), cluster, rules, Clock(NOW, TIMES[uid]))
     cluster.ledger.release(uid)
     response = json.loads(answer.body)["response"]
     assert response["allowed"] is True

@@ -105,19 +105,15 @@ def _decide(
         return Decision(Outcome.SKIPPED, reason)
     try:
         pod: kube.Pod = _POD.decode(request.object)
-        demand = filters.demand(pod)
-    except quantity.QuantityError:
-        return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
     except (msgspec.DecodeError, RecursionError):
         return Decision(Outcome.SKIPPED, Reason.UNREADABLE)
-    decided = _decide_pod(request, pod, demand, cluster, policy, clock, late=late)
+    decided = _decide_pod(request, pod, cluster, policy, clock, late=late)
     return replace(decided, name=pod.metadata.name or pod.metadata.generate_name or "")
 
 
 def _decide_pod(
     request: review.Request,
     pod: kube.Pod,
-    demand: filters.Demand,
     cluster: Cluster,
     policy: Policy,
     clock: Clock,
@@ -128,8 +124,12 @@ def _decide_pod(
         return Decision(Outcome.SKIPPED, Reason.MIRROR)
     if reason := _not_ours(pod, policy):
         return Decision(Outcome.SKIPPED, reason, _sealed(patch.clean(pod), pod))
-    if decision.is_own_output(pod):
+    if decision.is_own_output(pod) and decision.is_recent(pod, clock.time):
         return _already_decided(pod)
+    try:
+        demand = filters.demand(pod)
+    except quantity.QuantityError:
+        return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
     planned = _plan(pod, demand, cluster, policy, clock, late=late)
     shadow = cluster.steering(request.namespace) == "shadow"
     return _record(

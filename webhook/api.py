@@ -119,7 +119,8 @@ async def connect(kubeconfig: Path | None) -> Api:
                 config_file=str(kubeconfig), client_configuration=configuration
             )
     except (config.ConfigException, yaml.YAMLError, OSError) as error:
-        raise ApiError(0, f"no access to a cluster: {_text(error)}") from error
+        hint = "give --kubeconfig FILE, or --cluster FILE to run without one"
+        raise ApiError(0, f"no access to a cluster ({hint}): {_text(error)}") from error
     client = ApiClient(configuration)
     client.user_agent = "trimtab"
     return Api(client)

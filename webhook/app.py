@@ -1,6 +1,7 @@
 """`trimtab serve`: which mode, with which inputs, until which signal."""
 
 import asyncio
+import logging
 import signal
 import sys
 import time
@@ -11,6 +12,8 @@ from webhook import api, clusterfile, follow, incluster, policy
 from webhook.cluster import Cluster
 from webhook.embedded import Embedded
 from webhook.policy import ConfigError, Policy
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,13 @@ async def run(settings: Settings) -> None:
 
 async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
     cluster, current = _load_both(cluster_file, settings.policy_file)
+    LOG.info(
+        "%s: %d nodes, %d bound Pods, %d namespaces",
+        cluster_file,
+        cluster.nodes.count,
+        cluster.pods,
+        len(cluster.namespaces),
+    )
     server = Embedded(
         cluster,
         current,

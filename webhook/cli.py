@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -60,7 +61,7 @@ def main() -> None:
 )
 @click.option(
     "--kubeconfig",
-    type=click.Path(path_type=Path),
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Reach the cluster with this file; inside a Pod its service account is used.",
 )
@@ -94,26 +95,31 @@ def serve(
     logging.basicConfig(
         stream=sys.stderr, level=log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
+    if cluster_file and kubeconfig:
+        raise click.UsageError("--cluster runs without a cluster: leave out --kubeconfig")
+    if not cluster_file and (follow or cert_dir):
+        raise click.UsageError("--follow and --cert-dir go with --cluster")
     embedded_port = 0 if cluster_file else 8081
-    settings = app.Settings(
-        host=host,
-        port=port,
-        admin_port=embedded_port if admin_port is None else admin_port,
-        cluster_file=cluster_file,
-        policy_file=policy_file,
-        cert_dir=cert_dir or Path(tempfile.mkdtemp(prefix="trimtab-")),
-        kubeconfig=kubeconfig,
-        follow=follow,
-    )
-    try:
-        asyncio.run(app.run(settings))
-    except ConfigError as error:
-        for problem in error.problems:
-            click.echo(f"error: {problem}", err=True)
-        sys.exit(2)
-    except (api.ApiError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+    with tempfile.TemporaryDirectory(prefix="trimtab-") as temporary:
+        settings = app.Settings(
+            host=host,
+            port=port,
+            admin_port=embedded_port if admin_port is None else admin_port,
+            cluster_file=cluster_file,
+            policy_file=policy_file,
+            cert_dir=cert_dir or Path(temporary),
+            kubeconfig=kubeconfig,
+            follow=follow,
+        )
+        try:
+            asyncio.run(app.run(settings))
+        except ConfigError as error:
+            for problem in error.problems:
+                click.echo(f"error: {problem}", err=True)
+            sys.exit(2)
+        except (api.ApiError, OSError) as error:
+            click.echo(f"error: {error}", err=True)
+            sys.exit(1)
 
 
 @main.command()
@@ -123,12 +129,20 @@ def serve(
 @click.option(
     "--pods", default=1200, show_default=True, type=click.IntRange(1, 100000), help="Pods to place."
 )
-@click.option("--seed", default=1, show_default=True, help="Seed of the generated cluster and arrivals.")
+@click.option(
+    "--seed",
+    default=1,
+    show_default=True,
+    type=click.IntRange(min=0),
+    help="Seed of the generated cluster and arrivals.",
+)
 @_OUTPUT
 def demo(nodes: int, pods: int, seed: int, output: str) -> None:
     """Place a generated workload with and without steering, and compare the balance."""
     from webhook import demo as module  # noqa: PLC0415, see the module docstring
 
+    # The demo's server is a process of its own, and must not outlive us.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(module.run(nodes=nodes, pods=pods, seed=seed, output=output))
 
 

@@ -3,6 +3,7 @@
 import hashlib
 import math
 from collections.abc import Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -23,6 +24,8 @@ INPUTS = frozenset({SKIP, PREFIX + "expected-cpu", PREFIX + "expected-memory", P
 MAX_BYTES = 2048
 _MAX_UID = 64
 _FIRST_NAMES = 8
+# Longer than the API server takes for one request, second pass included.
+_SECOND_PASS = timedelta(seconds=60)
 _LAST_TERMS = 2 * MAX_TERMS
 
 
@@ -123,6 +126,19 @@ def is_own_output(pod: kube.Pod) -> bool:
         for end in range(len(terms), 0, -1)
         for start in range(max(0, end - MAX_TERMS), end)
     )
+
+
+def is_recent(pod: kube.Pod, time: str) -> bool:
+    """Tell whether the Pod's decision was made about now, as it was if this is its second pass.
+
+    One that is older came along with a copy of the Pod, say from a backup.
+    """
+    known = read(pod)
+    try:
+        age = datetime.fromisoformat(time) - datetime.fromisoformat(known.time if known else "")
+    except (ValueError, TypeError):
+        return False
+    return abs(age) < _SECOND_PASS
 
 
 def is_repeated(pod: kube.Pod, value: str) -> bool:

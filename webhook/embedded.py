@@ -59,6 +59,7 @@ class Embedded:
         probe = asyncio.create_task(self._server.probe(reachable(self._host), port, trust, "localhost"))
         self._stack.callback(probe.cancel)
         await self._server.until_ready()
+        LOG.info("clients trust %s", self.ca_file)
         self.url = f"https://{authority(self._host, port)}/mutate"
 
     async def __aexit__(self, *_: object) -> None:

@@ -223,10 +223,9 @@ def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:
         if container.restart_policy == "Always":
             _add(total, own)
             _add(sidecars, own)
-            own = sidecars
         else:
-            _add(own, sidecars)
-        _raise(peak, own)
+            # What it does not name itself, the sidecars before it need; the total has that already.
+            _raise(peak, {name: value + sidecars.get(name, 0) for name, value in own.items()})
     _raise(total, peak)
     if spec.resources is not None:
         total.update(

@@ -22,7 +22,7 @@ MAX_WEIGHT = 100
 MAX_TERMS = 20
 MAX_NAMES = 121
 
-# A Pod may carry thousands of terms; all others wait while they are matched.
+# A Pod may carry thousands of terms and expressions; all others wait while they are matched.
 MAX_USER_TERMS = 100
 
 # Below this spread of scores over the candidates, in points of 100, there is nothing to prefer.
@@ -99,7 +99,7 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
-    if max(len(preferred), len(pod.required or ())) > MAX_USER_TERMS:
+    if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
         return Reason.USER_TERMS
     if any(_names_hosts(term.preference) for term in preferred):
         return Reason.USER_TERMS
@@ -253,6 +253,11 @@ def _narrow(mask: Mask, outvoted: Mask) -> Mask:
     """Leave the outvoted nodes out, unless there are no others."""
     kept = mask & ~outvoted
     return kept if kept.any() else mask
+
+
+def _size(terms: Sequence[kube.Term]) -> int:
+    """Count what has to be matched: the terms, or their expressions where these are more."""
+    return sum(max(1, len(term.match_expressions or ()) + len(term.match_fields or ())) for term in terms)
 
 
 def _names_hosts(term: kube.Term) -> bool:

@@ -118,7 +118,7 @@ def load(text: str) -> Policy:
     except strictyaml.YamlError as error:
         raise ConfigError([Problem("policy.yaml", str(error))]) from None
     if not isinstance(data, dict):
-        raise ConfigError([Problem("policy.yaml", f"expected a mapping, found {type(data).__name__}")])
+        raise ConfigError([Problem("policy.yaml", f"expected a mapping, found {reprlib.repr(data)}")])
     try:
         document = Document.model_validate(data)
     except ValidationError as error:
@@ -217,7 +217,7 @@ def _problem(error: Any) -> Problem:
         return Problem(path, "unknown key")
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
-    message = error["msg"].replace("Input should be", "expected")
+    message = error["msg"].replace("Input should be", "expected").replace("a valid dictionary", "a mapping")
     return Problem(path, f"{message}, found {reprlib.repr(error['input'])}")
 
 

@@ -17,6 +17,7 @@ from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
 from webhook.metrics import Metrics
 from webhook.policy import Policy
+from webhook.reasons import Outcome
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +101,10 @@ class Server:
         await runner.setup()
         self._runners.append(runner)
         site = web.TCPSite(runner, host, port, ssl_context=context)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise OSError(f"cannot listen on {authority(host, port)}: {error.strerror or error}") from error
         bound: int = runner.addresses[0][1]
         return bound
 
@@ -115,15 +119,19 @@ class Server:
             body = await _read_within(limit, request)
         except web.HTTPRequestEntityTooLarge:
             return self._refuse(413, f"expected a body of at most {MAX_BODY} bytes")
+        except (web.RequestPayloadError, HttpProcessingError):
+            return self._refuse(400, "the body cannot be read")
         if body is None:
             return self._refuse(408, "the body did not arrive in time")
         return self._answer(body, started, limit)
 
     def _answer(self, body: bytes, started: float, limit: float) -> web.Response:
-        now = time.monotonic()
-        clock = Clock(now, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
         try:
-            answer = admission.respond(body, self.cluster, self._policy(), clock, late=now - started > limit)
+            answer = self._respond(body, late=time.monotonic() - started > limit)
+            if answer.outcome is Outcome.STEERED and time.monotonic() - started > limit:
+                # Nobody waits for this answer any more, so the Pod will not go where it says.
+                self.cluster.ledger.release(answer.uid)
+                answer = self._respond(body, late=True)
         except review.ReviewError as error:
             return self._refuse(400, str(error))
         elapsed = time.monotonic() - started
@@ -133,6 +141,10 @@ class Server:
         if self.stopping:
             response.force_close()
         return response
+
+    def _respond(self, body: bytes, *, late: bool) -> Answer:
+        clock = Clock(time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        return admission.respond(body, self.cluster, self._policy(), clock, late=late)
 
     def _refuse(self, status: int, text: str) -> web.Response:
         self.metrics.rejected.labels(str(status)).inc()
