@@ -186,7 +186,7 @@ async def _read_within(seconds: float, request: web.Request) -> bytes | None:
 def _is_ours(record: logging.LogRecord) -> bool:
     """Tell whether an error that the HTTP library logs is more than a client's garbage, or its going away."""
     error = record.exc_info[1] if record.exc_info else None
-    return not isinstance(error, HttpProcessingError | ConnectionError)
+    return not isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError)
 
 
 _HTTP_LOG = logging.getLogger(f"{__name__}.http")
