@@ -536,3 +536,9 @@ def test_namespaces_and_priority_classes_are_replaced_and_removed() -> None:
     assert cluster.priority_classes == {"c": 9}
     cluster.remove_priority_class("c")
     assert cluster.priority_classes == {}
+
+
+def test_a_namespace_not_seen_yet_is_taken_as_the_caller_says() -> None:
+    """In a file it was left out; in a cluster its event is on the way, and may say shadow."""
+    assert Cluster().steering("new") == "enabled"
+    assert Cluster(unknown="shadow").steering("new") == "shadow"

@@ -346,10 +346,7 @@ DELAYS: dict[str, tuple[float, bool]] = {
 }
 
 
-@pytest.mark.parametrize(("delay", "late"), DELAYS.values(), ids=DELAYS.keys())
-async def test_a_short_deadline(delay: float, *, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "time", clock(100.0, 100.0 + delay))
-
+async def holds_to_the_deadline(*, late: bool) -> None:
     async with running() as here:
         reply = await here.post(REVIEW, "?timeout=1s")
 
@@ -364,6 +361,22 @@ async def test_a_short_deadline(delay: float, *, late: bool, monkeypatch: pytest
         assert decisions(here) == ({("skipped", "deadline"): 1} if late else {("steered", ""): 1})
         if late:
             assert {operation["path"].split("/")[1] for operation in operations} == {"metadata"}
+
+
+@pytest.mark.parametrize(("delay", "late"), DELAYS.values(), ids=DELAYS.keys())
+async def test_a_short_deadline(delay: float, *, late: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "time", clock(100.0, 100.0 + delay))
+
+    await holds_to_the_deadline(late=late)
+
+
+async def test_a_plan_that_took_too_long_is_neither_sent_nor_reserved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Head of the request, decision begun, its own clock; then the plan is made, and the caller is gone.
+    monkeypatch.setattr(server, "time", clock(100.0, 100.0, 100.0, 102.0))
+
+    await holds_to_the_deadline(late=True)
 
 
 async def test_a_body_that_came_while_the_event_loop_was_busy_is_answered(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from webhook import decision, filters, kube, load, patch, planner, quantity, review
-from webhook.cluster import Cluster, expected_load
+from webhook.cluster import SHADOW, Cluster, expected_load
 from webhook.ledger import Load
 from webhook.patch import Operation
 from webhook.policy import Policy
@@ -131,7 +131,7 @@ def _decide_pod(
     except quantity.QuantityError:
         return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
     planned = _plan(pod, demand, cluster, policy, clock, late=late)
-    shadow = cluster.steering(request.namespace) == "shadow"
+    shadow = cluster.steering(request.namespace) == SHADOW
     return _record(
         request, pod, planned, cluster, policy, clock, shadow=shadow, expected=expected_load(demand.requests)
     )

@@ -15,6 +15,7 @@ from webhook.quantity import QuantityError
 from webhook.snapshot import Snapshot
 
 ENABLED = "enabled"
+SHADOW = "shadow"
 _LABEL = "trimtab.dev/steering"
 
 
@@ -27,9 +28,14 @@ class Bound:
 
 
 class Cluster:
-    """Nodes, Pods, Namespaces and PriorityClasses; `synced` once each kind was listed."""
+    """Nodes, Pods, Namespaces and PriorityClasses; `synced` once each kind was listed.
 
-    def __init__(self) -> None:
+    `unknown` is how a namespace is taken that was not seen: in a cluster the API server's selector lets
+    both `enabled` and `shadow` ones through, and only the latter is sure to be no surprise.
+    """
+
+    def __init__(self, *, unknown: str = ENABLED) -> None:
+        self._unknown = unknown
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
         self.synced = False
@@ -45,15 +51,12 @@ class Cluster:
         return len(self._bound)
 
     def steering(self, namespace: str | None) -> str | None:
-        """Return `enabled`, `shadow`, or None where the namespace has not asked for steering.
-
-        A namespace not seen yet is taken as enabled: the API server's selector has decided.
-        """
+        """Return `enabled`, `shadow`, or None where the namespace has not asked for steering."""
         labels = self.namespaces.get(namespace or "")
         if labels is None:
-            return ENABLED
+            return self._unknown
         value = labels.get(_LABEL)
-        return value if value in (ENABLED, "shadow") else None
+        return value if value in (ENABLED, SHADOW) else None
 
     # Namespaces and PriorityClasses
 

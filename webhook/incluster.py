@@ -16,7 +16,7 @@ from certs.pki import service_names
 from certs.tls import PairError, ServingContext
 from webhook import kinds, usage, watch
 from webhook.api import Api, ApiError
-from webhook.cluster import Cluster
+from webhook.cluster import SHADOW, Cluster
 from webhook.metrics import Metrics
 from webhook.policy import Policy
 from webhook.policyholder import PolicyHolder
@@ -53,7 +53,7 @@ async def run(
 ) -> None:
     """Serve until `stopped` is done; `announce` is told the address once Pods may be sent there."""
     holder = PolicyHolder(current)
-    cluster, metrics = Cluster(), Metrics()
+    cluster, metrics = Cluster(unknown=SHADOW), Metrics()
     server = Server(cluster, lambda: holder.current, metrics)
 
     def restarted(name: str) -> None:
