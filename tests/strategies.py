@@ -206,8 +206,8 @@ SPEC: dict[str, st.SearchStrategy[Any]] = {
     "tolerations": st.lists(tolerations(), max_size=3),
     "nodeSelector": st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=2),
     "topologySpreadConstraints": spread,
-    # No less than the sum of what the containers can request.
-    "resources": st.just({"requests": {"cpu": "10", "memory": "8Gi"}}),
+    # No less than the sum of what the containers can request: six, each as much as its limits.
+    "resources": st.just({"requests": {"cpu": "12", "memory": "24Gi"}}),
     "schedulingGates": st.just([]) | st.just([{"name": "example.com/wait"}]),
     "schedulerName": st.sampled_from(("default-scheduler", "packer")),
     "terminationGracePeriodSeconds": st.integers(0, 60),
