@@ -152,7 +152,7 @@ def _not_asked(request: review.Request, cluster: Cluster) -> Reason | None:
         return Reason.SUBRESOURCE
     if request.operation != "CREATE":
         return Reason.WRONG_OPERATION
-    if bytes(request.object) == _NULL:
+    if memoryview(request.object) == _NULL:
         return Reason.NO_OBJECT
     if namespace == OWN_NAMESPACE:
         return Reason.OWN_NAMESPACE
@@ -184,9 +184,7 @@ def _is_pinned(spec: kube.PodSpec) -> bool:
     """Tell whether only one node can ever be meant: preferences are useless there."""
     if kube.HOSTNAME in (spec.node_selector or {}):
         return True
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    terms = (affinity.required.node_selector_terms if affinity and affinity.required else None) or ()
-    named = [_only_host(term) for term in terms]
+    named = [_only_host(term) for term in kube.required_terms(spec) or ()]
     return bool(named) and None not in named and len(set(named)) == 1
 
 
@@ -208,11 +206,9 @@ def _plan(
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-    preferred = (affinity.preferred if affinity else None) or ()
     cluster.ledger.expire(clock.now)
     view = load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s)
-    return planner.plan(demand, preferred, cluster.nodes, view, policy.profile)
+    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, view, policy.profile)
 
 
 def _record(

@@ -3,7 +3,7 @@
 The event loop is the lock: an event is applied whole before any decision is made.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +61,7 @@ class Cluster:
     # Namespaces and PriorityClasses
 
     def set_namespace(self, namespace: kube.Named) -> None:
-        self.namespaces[namespace.metadata.name or ""] = namespace.metadata.labels or {}
+        self.namespaces[kube.name(namespace)] = namespace.metadata.labels or {}
 
     def remove_namespace(self, name: str) -> None:
         self.namespaces.pop(name, None)
@@ -72,7 +72,7 @@ class Cluster:
             self.set_namespace(namespace)
 
     def set_priority_class(self, priority_class: kube.Named) -> None:
-        self.priority_classes[priority_class.metadata.name or ""] = priority_class.value or 0
+        self.priority_classes[kube.name(priority_class)] = priority_class.value or 0
 
     def remove_priority_class(self, name: str) -> None:
         self.priority_classes.pop(name, None)
@@ -98,7 +98,7 @@ class Cluster:
         """Take a whole list: what it lacks is gone, even if no event ever said so."""
         gone = set(self.nodes.node_names())
         for node in nodes:
-            gone.discard(node.metadata.name or "")
+            gone.discard(kube.name(node))
             self.set_node(node)
         for name in gone:
             self.remove_node(name)
@@ -191,11 +191,9 @@ class Cluster:
 
         The terms are what the scheduler will act on; an annotation could be forged.
         """
-        affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
-        terms: Sequence[kube.PreferredTerm] = (affinity.preferred if affinity else None) or ()
         named = [
             term
-            for term in terms
+            for term in kube.preferred_terms(pod.spec)
             if any(
                 requirement.key == kube.HOSTNAME and requirement.operator == "In"
                 for requirement in term.preference.match_expressions or ()

@@ -118,9 +118,8 @@ def is_own_output(pod: kube.Pod) -> bool:
     known = read(pod)
     if known is None or not known.digest:
         return False
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     # Another webhook may have added terms before or behind ours, but not a crowd of them.
-    terms = ((affinity.preferred if affinity else None) or [])[-_LAST_TERMS:]
+    terms = kube.preferred_terms(pod.spec)[-_LAST_TERMS:]
     return any(
         digest(terms[start:end]) == known.digest
         for end in range(len(terms), 0, -1)

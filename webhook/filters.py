@@ -29,12 +29,11 @@ class Demand:
 def demand(pod: kube.Pod) -> Demand:
     """Read what `pod` asks of a node; raise QuantityError on a bad quantity."""
     spec = pod.spec
-    affinity = spec.affinity.node_affinity if spec.affinity else None
-    required = affinity.required if affinity else None
+    required = kube.required_terms(spec)
     return Demand(
         requests=kube.read_requests(spec),
         node_selector=spec.node_selector or {},
-        required=None if required is None else tuple(required.node_selector_terms or ()),
+        required=None if required is None else tuple(required),
         tolerations=tuple(spec.tolerations or ()),
     )
 

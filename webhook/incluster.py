@@ -15,6 +15,7 @@ import certs.secret
 from certs.pki import service_names
 from certs.tls import PairError, ServingContext
 from webhook import kinds, usage, watch
+from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api, ApiError
 from webhook.cluster import SHADOW, Cluster
 from webhook.metrics import Metrics
@@ -24,7 +25,6 @@ from webhook.server import Server, authority, reachable
 
 LOG = logging.getLogger(__name__)
 
-NAMESPACE = kinds.NAMESPACE
 SERVICE = "trimtab"
 SECRET = "trimtab-tls"  # noqa: S105, a name
 CONFIGURATION = "trimtab"
@@ -99,7 +99,7 @@ async def _serve(
     serving = ServingContext()
     trust = ssl.create_default_context(cadata=await _certified(api, serving, metrics))
     port = await server.listen(listeners.host, listeners.port, serving.context)
-    name = service_names(SERVICE, NAMESPACE)[0]
+    name = service_names(SERVICE, OWN_NAMESPACE)[0]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(server.probe(reachable(listeners.host), port, trust, name))
         await server.until_ready()
@@ -118,9 +118,9 @@ async def _certified(api: Api, serving: ServingContext, metrics: Metrics) -> str
         try:
             material = await certs.secret.ensure(
                 api,
-                namespace=NAMESPACE,
+                namespace=OWN_NAMESPACE,
                 name=SECRET,
-                dns_names=service_names(SERVICE, NAMESPACE),
+                dns_names=service_names(SERVICE, OWN_NAMESPACE),
                 now=datetime.now(UTC),
             )
             serving.load(material.leaf)

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 
 from webhook import kube
+from webhook.admission import OWN_NAMESPACE
 from webhook.cluster import Cluster
 from webhook.policyholder import PolicyHolder
 from webhook.quantity import QuantityError
@@ -13,7 +14,6 @@ from webhook.watch import Kind
 
 LOG = logging.getLogger(__name__)
 
-NAMESPACE = "trimtab-system"
 POLICY = "scoring-policy"
 
 
@@ -83,7 +83,7 @@ def policy_kind(holder: PolicyHolder, restarted: Callable[[str], None]) -> Kind[
     """Return the kind that keeps `holder` at the ConfigMap's policy."""
     return Kind(
         name="configmaps",
-        path=f"/api/v1/namespaces/{NAMESPACE}/configmaps",
+        path=f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps",
         type=kube.ConfigMap,
         replace=holder.replace,
         set=holder.set,

@@ -272,6 +272,19 @@ def _raise(total: dict[str, int], floor: Mapping[str, int]) -> None:
         total[name] = max(total.get(name, 0), value)
 
 
+def preferred_terms(spec: PodSpec) -> list[PreferredTerm]:
+    """Return the Pod's preferred node affinity terms, none where any level above them is absent."""
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return (affinity.preferred if affinity else None) or []
+
+
+def required_terms(spec: PodSpec) -> list[Term] | None:
+    """Return the Pod's required node affinity terms; None where it has no such requirement at all."""
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    required = affinity.required if affinity else None
+    return None if required is None else required.node_selector_terms or []
+
+
 def name(item: Node | Named) -> str:
     """Return the object's name; the API server lets no object be without."""
     return item.metadata.name or ""

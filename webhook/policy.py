@@ -122,7 +122,7 @@ def load(text: str) -> Policy:
     try:
         document = Document.model_validate(data)
     except ValidationError as error:
-        raise ConfigError([_problem(item) for item in error.errors()] + _unknown_scorers(data)) from None
+        raise ConfigError([_problem(item) for item in error.errors()] + _problems_in_scorers(data)) from None
     return _compile(document, hashlib.sha256(text.encode()).hexdigest()[:12])
 
 
@@ -140,10 +140,9 @@ def _compile(document: Document, digest: str) -> Policy:
         if name not in SCORERS:
             problems.append(_unknown(name))
             continue
-        known = [field.name for field in fields(SCORERS[name])]  # type: ignore[arg-type]
-        bad = [_problem_in_args(path, key, value, known) for key, value in entry.args.items()]
-        problems += [problem for problem in bad if problem]
-        if any(bad):
+        bad = _problems_in_args(name, entry.args)
+        problems += bad
+        if bad:
             continue
         try:
             scorer = SCORERS[name](**entry.args)
@@ -170,13 +169,17 @@ def _compile(document: Document, digest: str) -> Policy:
     )
 
 
-def _problem_in_args(path: str, key: str, value: object, known: list[str]) -> Problem | None:
-    if key not in known:
-        expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
-        return Problem(f"{path}.args.{key}", f"unknown argument; {expected}")
-    if not _is_number(value):
-        return Problem(f"{path}.args.{key}", f"expected a number, found {reprlib.repr(value)}")
-    return None
+def _problems_in_args(scorer: str, args: dict[str, Any]) -> list[Problem]:
+    known = [field.name for field in fields(SCORERS[scorer])]  # type: ignore[arg-type]
+    expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
+    problems: list[Problem] = []
+    for key, value in args.items():
+        path = f"profile.scorers.{scorer}.args.{key}"
+        if key not in known:
+            problems.append(Problem(path, f"unknown argument; {expected}"))
+        elif not _is_number(value):
+            problems.append(Problem(path, f"expected a number, found {reprlib.repr(value)}"))
+    return problems
 
 
 def _is_number(value: object) -> bool:
@@ -186,7 +189,8 @@ def _is_number(value: object) -> bool:
         return False
 
 
-def _unknown_scorers(data: dict[str, Any]) -> list[Problem]:
+def _problems_in_scorers(data: dict[str, Any]) -> list[Problem]:
+    """Find what the schema does not know of: beside its problems, these are told in the same go."""
     profile = data.get("profile")
     scorers = profile.get("scorers") if isinstance(profile, dict) else None
     if not isinstance(scorers, dict):
@@ -197,11 +201,7 @@ def _unknown_scorers(data: dict[str, Any]) -> list[Problem]:
         if name not in SCORERS:
             problems.append(_unknown(name))
         elif isinstance(args, dict):
-            known = [field.name for field in fields(SCORERS[name])]  # type: ignore[arg-type]
-            bad = (
-                _problem_in_args(f"profile.scorers.{name}", key, value, known) for key, value in args.items()
-            )
-            problems += [problem for problem in bad if problem]
+            problems += _problems_in_args(name, args)
     return problems
 
 
