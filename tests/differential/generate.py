@@ -26,20 +26,49 @@ from .vocabulary import (
 
 Topics = Mapping[str, float]
 
-# How often a Pod speaks of each topic: seldom enough that one predicate alone often decides.
-INCOMING: Topics = {
-    "demanding": 0.3,
-    "structured": 0.15,
-    "ports": 0.25,
-    "tolerations": 0.5,
-    "nodeSelector": 0.1,
-    "nodeAffinity": 0.25,
-    "preferredNodes": 0.1,
-    "podAffinity": 0.15,
-    "podAntiAffinity": 0.15,
-    "spread": 0.25,
-}
-BOUND: Topics = {"structured": 0.15, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06}
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """How often an incoming and a bound Pod speak of each topic, use claims, and are on their way out."""
+
+    incoming: Topics
+    bound: Topics
+    claims: float = 0.0
+    terminating: float = 0.0
+
+
+# Seldom enough that one predicate alone often decides.
+FILTERING = Mix(
+    incoming={
+        "demanding": 0.3,
+        "structured": 0.15,
+        "ports": 0.25,
+        "tolerations": 0.5,
+        "nodeSelector": 0.1,
+        "nodeAffinity": 0.25,
+        "preferredNodes": 0.1,
+        "podAffinity": 0.15,
+        "podAntiAffinity": 0.15,
+        "spread": 0.25,
+    },
+    bound={"structured": 0.15, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06},
+    claims=0.2,
+    terminating=0.05,
+)
+
+# What the model of the stock scheduler knows: no Pod affinity, no constraints of the Pod's own, no volumes.
+SCORING = Mix(
+    incoming={
+        "demanding": 0.2,
+        "structured": 0.2,
+        "tolerations": 0.6,
+        "nodeSelector": 0.05,
+        "nodeAffinity": 0.1,
+        "preferredNodes": 0.5,
+        "owned": 0.7,
+    },
+    bound={"structured": 0.2, "owned": 0.7},
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +81,26 @@ class Question:
     persistent_volumes: list[Json] = field(default_factory=list)
     persistent_volume_claims: list[Json] = field(default_factory=list)
     storage_classes: list[Json] = field(default_factory=list)
-    replica_sets: list[Json] = field(default_factory=list)
 
     @property
     def namespaces(self) -> list[Json]:
         return [{"metadata": {"name": name, "labels": labels}} for name, labels in NAMESPACES.items()]
+
+    def owners(self, kind: str) -> list[Json]:
+        """Return the owners of that kind that any Pod names, each selecting the Pods that name it."""
+        owned = {
+            (pod["metadata"]["namespace"], owner["name"])
+            for pod in [*self.pods, *self.incoming]
+            for owner in pod["metadata"].get("ownerReferences", ())
+            if owner["kind"] == kind
+        }
+        return [
+            {
+                "metadata": {"namespace": namespace, "name": name},
+                "spec": {"selector": {"matchLabels": {pods.OWNER_LABEL: name}}},
+            }
+            for namespace, name in sorted(owned)
+        ]
 
     def as_json(self) -> Json:
         """Return what the oracle reads: the incoming Pods as they are once stored."""
@@ -68,30 +112,31 @@ class Question:
             "persistentVolumes": self.persistent_volumes,
             "persistentVolumeClaims": self.persistent_volume_claims,
             "storageClasses": self.storage_classes,
-            "replicaSets": self.replica_sets,
+            "replicaSets": self.owners("ReplicaSet"),
+            "statefulSets": self.owners("StatefulSet"),
         }
 
 
-def question(rng: Random, incoming: int, topics: Topics = INCOMING, bound: Topics = BOUND) -> Question:
+def question(rng: Random, incoming: int, mix: Mix) -> Question:
     """Return a cluster of 3 to 25 nodes and `incoming` Pods."""
     nodes = [_node(rng, f"n{number}") for number in range(rng.randint(3, 25))]
-    there = [
-        _bound(rng, f"b{number}", rng.choice(nodes)["metadata"]["name"], bound)
+    bound = [
+        _bound(rng, f"b{number}", rng.choice(nodes)["metadata"]["name"], mix)
         for number in range(rng.randint(0, 3 * len(nodes)))
     ]
-    asked = [pods.make(rng, f"p{number}", topics) for number in range(incoming)]
-    made = Question(nodes, there, asked, storage_classes=volumes.CLASSES)
+    asked = [pods.make(rng, f"p{number}", mix.incoming) for number in range(incoming)]
+    made = Question(nodes, bound, asked, storage_classes=volumes.CLASSES)
     for pod in asked:
-        if chance(rng, 0.2):
+        if chance(rng, mix.claims):
             volumes.claim(rng, pod, made.persistent_volumes, made.persistent_volume_claims)
     return made
 
 
-def _bound(rng: Random, name: str, node: str, topics: Topics) -> Json:
-    pod = pods.as_stored(pods.make(rng, name, topics))
+def _bound(rng: Random, name: str, node: str, mix: Mix) -> Json:
+    pod = pods.as_stored(pods.make(rng, name, mix.bound))
     pod["spec"]["nodeName"] = node
     pod["status"] = {"phase": "Running"}
-    if chance(rng, 0.05):
+    if chance(rng, mix.terminating):
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return pod
 

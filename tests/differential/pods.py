@@ -32,6 +32,7 @@ from .vocabulary import (
 )
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OWNER_LABEL = "owner"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -272,6 +273,16 @@ def _constraint(rng: Random, key: str, action: str) -> Json:
     return constraint
 
 
+def _owned(rng: Random, pod: Json) -> None:
+    """Give the Pod a controller, which selects it by a label that its Pods alone have."""
+    kind = rng.choice(("ReplicaSet", "ReplicaSet", "StatefulSet", "Job"))
+    name = f"{kind.lower()}-{rng.choice(APPS)}"
+    pod["metadata"]["labels"][OWNER_LABEL] = name
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+
+
 TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "demanding": _demanding,
     "structured": _structured,
@@ -283,4 +294,5 @@ TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "podAffinity": _pod_affinity,
     "podAntiAffinity": _pod_anti_affinity,
     "spread": _spread,
+    "owned": _owned,
 }

@@ -6,6 +6,7 @@ import msgspec
 
 from webhook import kube
 from webhook.cluster import Cluster
+from webhook.snapshot import Snapshot
 
 from .generate import Question
 
@@ -15,9 +16,21 @@ def cluster(question: Question) -> Cluster:
     made = Cluster()
     made.replace_namespaces(_read(question.namespaces, kube.Named))
     made.replace_nodes(_read(question.nodes, kube.Node))
-    made.replace_pods(_read(question.pods, kube.Pod), None)
+    made.replace_pods(bound(question), None)
     made.synced = True
     return made
+
+
+def nodes(question: Question) -> Snapshot:
+    """Return the nodes alone, for the model of the stock scheduler, which binds Pods by itself."""
+    made = Snapshot()
+    for node in _read(question.nodes, kube.Node):
+        made.set_node(node)
+    return made
+
+
+def bound(question: Question) -> list[kube.Pod]:
+    return _read(question.pods, kube.Pod)
 
 
 def incoming(question: Question) -> list[kube.Pod]:

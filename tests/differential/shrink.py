@@ -1,24 +1,32 @@
 """Makes a question on which we differ from the scheduler small enough to read."""
 
-from collections.abc import Callable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from . import oracle
 from .generate import Question
 from .oracle import Answer
 
-Differs = Callable[[Question, Answer], bool]
+# Yields for each incoming Pod what differs, a line each.
+Differences = Callable[[Question, list[Answer]], Iterable[list[str]]]
 
 
-def shrink(question: Question, differs: Differs) -> Question:
-    """Return the question of one incoming Pod without what the difference does not need."""
+def explained(question: Question, differences: Differences) -> str:
+    """Return what differs on a question of one incoming Pod, and the objects that it takes."""
+    small = shrink(question, differences)
+    (reply,) = oracle.ask([small])
+    (found,) = differences(small, reply.answers)
+    objects = [f"{kind}: {json.dumps(one)}" for kind, listed in small.as_json().items() for one in listed]
+    return "\n".join([*found, *objects])
+
+
+def shrink(question: Question, differences: Differences) -> Question:
+    """Take nodes, bound Pods and parts of the incoming Pod away as long as something differs."""
     while True:
         candidates = list(_smaller(question))
-        replies = oracle.ask(candidates)
-        found = next(
-            (one for one, reply in zip(candidates, replies, strict=True) if differs(one, reply.answers[0])),
-            None,
-        )
+        answered = zip(candidates, oracle.ask(candidates), strict=True)
+        found = next((one for one, reply in answered if any(differences(one, reply.answers))), None)
         if found is None:
             return question
         question = found
