@@ -175,6 +175,8 @@ def _status(rng: Random) -> Json:
         "memory": rng.choice(("2Gi", "7900Mi", "16Gi", "33554432Ki", "64G")),
         "pods": rng.choice(("2", "5", "20", "110", "110", "110")),
     }
+    if chance(rng, 0.06):
+        del allocatable[rng.choice(("cpu", "memory"))]
     if chance(rng, 0.7):
         allocatable["ephemeral-storage"] = rng.choice(("5Gi", "9500Mi", "10e9"))
     if chance(rng, 0.4):
