@@ -73,6 +73,20 @@ def test_least_allocated(name: str) -> None:
     assert stockscores.least_allocated(requests(*pod), nodes, rows(nodes)).tolist() == [expected]
 
 
+def test_least_allocated_leaves_out_what_the_pod_requests_as_a_whole() -> None:
+    """CPU 100(8-1-1)/8 = 75, memory 100(8-4-2)/8 = 25: the bound Pod's 4Gi as a whole do count."""
+    whole = {"requests": {"cpu": "4", "memory": "4Gi"}}
+    nodes = snapshot(
+        make_node("n1", cpu="8", memory="8Gi"),
+        bound=[
+            make_pod(uid="b", node="n1", cpu="1", memory="1Gi", resources={"requests": {"memory": "4Gi"}})
+        ],
+    )
+    pod = decode_pod(make_pod(cpu="1", memory="2Gi", resources=whole))
+    scores = scheduler(nodes).scores(pod, filters.demand(pod), rows(nodes))
+    assert scores["NodeResourcesFit"].tolist() == [50]
+
+
 BALANCED: dict[str, tuple[tuple[str, str], list[Json], tuple[object, object], int]] = {
     "even before and after: 50 + (50 + 100 - 100) / 2": (("4", "8Gi"), [], ("1", "2Gi"), 75),
     "half the CPU alone: deviation 0.25, 50 + (50 + 75 - 100) / 2 = 62.5": (

@@ -24,8 +24,7 @@ PODS = "pods"
 
 # What the scheduler's scoring counts for a container that requests nothing
 # (pkg/scheduler/util/pod_resources.go: DefaultMilliCPURequest, DefaultMemoryRequest).
-DEFAULT_CPU_MILLI = 100
-DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+SCORING_DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
 # More than any node has; and thousands of Pods that ask for it still add up within the 64 bits of a column.
 MAX_REQUEST = 2**50
@@ -296,8 +295,8 @@ def read_requests(spec: PodSpec) -> Requests:
     sidecars declared before it; Pod-level requests replace the sum for the resources they name;
     overhead comes on top. Raise QuantityError where a quantity is none or is negative.
     """
-    plain = _total(spec, defaults=False)
-    scoring = dict(plain) if _says_all(spec) else _total(spec, defaults=True)
+    plain = _total(spec, defaults={})
+    scoring = dict(plain) if _says_all(spec) else _total(spec, defaults=_defaults(spec, plain))
     cpu, memory = plain.pop(CPU, 0), plain.pop(MEMORY, 0)
     ephemeral = plain.pop(EPHEMERAL, 0)
     return Requests(
@@ -325,13 +324,11 @@ def read_limits(spec: PodSpec) -> Limits:
     return Limits(total.get(CPU, 0), total.get(MEMORY, 0)) if total else NO_LIMITS
 
 
-def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:
+def _total(spec: PodSpec, *, defaults: Mapping[str, int]) -> dict[str, int]:
     total = _combined(spec, lambda container: _container(container, defaults=defaults))
     if spec.resources is not None:
         total.update(
-            (name, value)
-            for name, value in _amounts(spec.resources.requests).items()
-            if name in (CPU, MEMORY) or name.startswith("hugepages-")
+            (name, value) for name, value in _amounts(spec.resources.requests).items() if _is_pod_level(name)
         )
     _add(total, _amounts(spec.overhead))
     return total
@@ -364,12 +361,23 @@ def _says_all(spec: PodSpec) -> bool:
     return True
 
 
-def _container(container: Container, *, defaults: bool) -> dict[str, int]:
-    requests = _amounts(container.resources.requests if container.resources else None)
-    if defaults:
-        requests.setdefault(CPU, DEFAULT_CPU_MILLI)
-        requests.setdefault(MEMORY, DEFAULT_MEMORY_BYTES)
-    return requests
+def _defaults(spec: PodSpec, plain: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the scoring defaults; beside Pod-level requests only for what nobody in the Pod names.
+
+    pkg/scheduler/framework/types.go: getNonMissingContainerRequests.
+    """
+    own = (spec.resources.requests if spec.resources else None) or {}
+    if not any(map(_is_pod_level, own)):
+        return SCORING_DEFAULTS
+    return {name: value for name, value in SCORING_DEFAULTS.items() if name not in plain}
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
+
+
+def _container(container: Container, *, defaults: Mapping[str, int]) -> dict[str, int]:
+    return {**defaults, **_amounts(container.resources.requests if container.resources else None)}
 
 
 def _amounts(requests: Quantities | None) -> dict[str, int]:

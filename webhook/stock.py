@@ -6,6 +6,7 @@ with none in play they say nothing. The default spread counts the Pods of the sa
 does; a Service's selector, which counts where there is no such owner, is not known here.
 """
 
+import msgspec
 import numpy as np
 
 from webhook import filters, kube, stockscores
@@ -96,7 +97,7 @@ class StockScheduler:
                 (affinity.preferred if affinity else None) or (), self.nodes, rows
             ),
             "PodTopologySpread": stockscores.topology_spread(self._spreads(pod, demand), rows),
-            "NodeResourcesFit": stockscores.least_allocated(demand.requests, self.nodes, rows),
+            "NodeResourcesFit": stockscores.least_allocated(_without_own(pod, demand), self.nodes, rows),
             "NodeResourcesBalancedAllocation": stockscores.balanced_allocation(
                 demand.requests, self.nodes, rows
             ),
@@ -172,6 +173,17 @@ def _zone_key(nodes: Snapshot, row: int) -> str:
     )
     zone = labels.get("failure-domain.beta.kubernetes.io/zone", labels.get(kube.ZONE))
     return f"{region or ''}:\0:{zone or ''}"
+
+
+def _without_own(pod: kube.Pod, demand: filters.Demand) -> kube.Requests:
+    """Return the requests without what the Pod requests as a whole, which NodeResourcesFit does not score.
+
+    noderesources/fit.go, getScorer: nothing tells the scorer that Pod-level requests are enabled. Those of
+    bound Pods are counted.
+    """
+    if pod.spec.resources is None:
+        return demand.requests
+    return kube.read_requests(msgspec.structs.replace(pod.spec, resources=None))
 
 
 def _owner(pod: kube.Pod) -> Owner | None:

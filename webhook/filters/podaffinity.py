@@ -1,6 +1,6 @@
 """Required Pod affinity and anti-affinity (interpodaffinity/filtering.go). No I/O here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 
 import numpy as np
@@ -39,9 +39,8 @@ def _near(demand: Demand, nodes: Snapshot) -> Mask:
         found = found or bool(near.any())
         mask &= near
         labelled &= domains.of >= 0
-    home = nodes.namespaces.get(demand.namespace, {})
     first = not found and all(
-        term.covers(demand.namespace, home) and term.selects(demand.labels) for term in demand.affinity
+        _means(term, demand.namespace, nodes) and term.selects(demand.labels) for term in demand.affinity
     )
     return labelled if first else mask
 
@@ -71,17 +70,22 @@ def _matching(term: AffinityTerm, nodes: Snapshot) -> list[Group]:
     return [] if term.selector is None else nodes.pods.select(_namespaces(term, nodes), term.selector)
 
 
-def _namespaces(term: AffinityTerm, nodes: Snapshot) -> frozenset[str]:
-    """Return the namespaces that a term means, as the scheduler looks them up before it compares.
-
-    An empty selector means all, even one that is not known by now.
-    """
+def _namespaces(term: AffinityTerm, nodes: Snapshot) -> Collection[str]:
+    """Return the namespaces that a term of the incoming Pod means."""
     if term.namespace_selector is None:
         return term.namespaces
-    if not term.namespace_selector.requirements:
-        return term.namespaces.union(nodes.pods.namespaces)
-    matches = term.namespace_selector.matches
-    return term.namespaces.union(name for name, labels in nodes.namespaces.items() if matches(labels))
+    return {name for name in nodes.pods.namespaces if _means(term, name, nodes)}
+
+
+def _means(term: AffinityTerm, namespace: str, nodes: Snapshot) -> bool:
+    """Tell whether a term of the incoming Pod means a namespace.
+
+    The scheduler adds the names that the selector finds, and then still holds the selector against no
+    labels at all: one that matches these means every namespace (interpodaffinity/plugin.go:
+    mergeAffinityTermNamespacesIfNotEmpty changes a copy).
+    """
+    labels = nodes.namespaces.get(namespace)
+    return term.covers(namespace, {}) or (labels is not None and term.covers(namespace, labels))
 
 
 def _rows(groups: Iterable[Group]) -> Iterable[int]:
