@@ -22,6 +22,7 @@ from tests.builders import (
     make_term,
 )
 from webhook import filters, kube, stock, stockscores
+from webhook.pods import read_shape
 from webhook.snapshot import Snapshot
 from webhook.stock import StockScheduler
 
@@ -32,7 +33,7 @@ def snapshot(*nodes: Json, bound: Sequence[Json] = ()) -> Snapshot:
         result.set_node(decode_node(node))
     for raw in bound:
         pod = decode_pod(raw)
-        result.bind(pod.spec.node_name or "", kube.read_requests(pod.spec))
+        result.bind(pod.spec.node_name or "", read_shape(pod))
     return result
 
 

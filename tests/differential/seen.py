@@ -15,6 +15,8 @@ def cluster(question: Question) -> Cluster:
     """Return the cluster as after the first list of every kind."""
     made = Cluster()
     made.replace_namespaces(_read(question.namespaces, kube.Named))
+    made.nodes.volumes.replace_volumes(_read(question.persistent_volumes, kube.PersistentVolume))
+    made.nodes.volumes.replace_claims(_read(question.persistent_volume_claims, kube.PersistentVolumeClaim))
     made.replace_nodes(_read(question.nodes, kube.Node))
     made.replace_pods(bound(question), None)
     made.synced = True

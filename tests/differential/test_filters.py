@@ -85,12 +85,13 @@ def differences(question: Question, answers: list[Answer]) -> Iterator[list[str]
     rows = {name: nodes.row(name) for name in (node["metadata"]["name"] for node in question.nodes)}
     for pod, answer in zip(seen.incoming(question), answers, strict=True):
         demand = filters.demand(pod)
-        kept = {name: filters.FILTERS[name](demand, nodes).tolist() for name in MODELLED}
+        passed = {name: filters.FILTERS[name](demand, nodes) for name in MODELLED}
+        kept = {name: mask.tolist() for name, mask in passed.items() if mask is not None}
         feasible = filters.feasible(demand, nodes).tolist()
         found = []
         for name, row in rows.items():
             refusals = answer.refusals.get(name, {})
-            ours = {plugin for plugin in MODELLED if not kept[plugin][row]}
+            ours = {plugin for plugin, verdicts in kept.items() if not verdicts[row]}
             theirs = {plugin for plugin, reasons in refusals.items() if _is_modelled(plugin, reasons)}
             # A plugin that refuses for a reason which is not modelled may be right by us in either way.
             open_ = refusals.keys() - theirs
