@@ -56,7 +56,7 @@ FILTERING = Mix(
     terminating=0.05,
 )
 
-# What the model of the stock scheduler knows: no Pod affinity, no constraints of the Pod's own, no volumes.
+# What the model of the stock scheduler knows: no preferred Pod affinity, no volumes that wait for a node.
 SCORING = Mix(
     incoming={
         "demanding": 0.2,
@@ -66,8 +66,10 @@ SCORING = Mix(
         "nodeAffinity": 0.1,
         "preferredNodes": 0.5,
         "owned": 0.7,
+        "softSpread": 0.3,
     },
     bound={"structured": 0.2, "owned": 0.7},
+    terminating=0.05,
 )
 
 
@@ -147,6 +149,8 @@ def _node(rng: Random, name: str) -> Json:
     for key, share in ((kube.HOSTNAME, 0.03), (kube.ZONE, 0.06), (REGION, 0.2), (RACK, 0.1)):
         if chance(rng, share):
             del labels[key]
+    if chance(rng, 0.05):
+        labels[kube.HOSTNAME] = f"host-{rng.randint(0, 2)}"
     if chance(rng, 0.05):
         labels[BETA_ZONE] = zone
     if chance(rng, 0.8):

@@ -50,6 +50,8 @@ def make(rng: Random, name: str, topics: Mapping[str, float]) -> Json:
     for topic, share in topics.items():
         if chance(rng, share):
             TOPICS[topic](rng, pod)
+    if chance(rng, 0.03) and "ownerReferences" not in pod["metadata"]:
+        del pod["metadata"]["labels"]
     return pod
 
 
@@ -61,7 +63,7 @@ def as_stored(pod: Json) -> Json:
     if "affinity" not in pod["spec"]:
         return pod
     stored: Json = copy.deepcopy(pod)
-    labels = pod["metadata"]["labels"]
+    labels = pod["metadata"].get("labels", {})
     affinity = stored["spec"]["affinity"]
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(kind, {})
@@ -84,6 +86,8 @@ def _container(rng: Random, name: str) -> Json:
         requests["cpu"] = rng.choice(CPU)
     if chance(rng, 0.8):
         requests["memory"] = rng.choice(MEMORY)
+    if chance(rng, 0.03):
+        requests[GPU] = "1"
     return {"name": name, "image": "app:1", **({"resources": {"requests": requests}} if requests else {})}
 
 
@@ -122,7 +126,8 @@ def _structured(rng: Random, pod: Json) -> None:
 
 
 def _ports(rng: Random, pod: Json) -> None:
-    pod["spec"]["containers"][-1]["ports"] = [
+    container = rng.choice([*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())])
+    container["ports"] = [
         {
             "containerPort": port,
             "protocol": rng.choice(("TCP", "TCP", "UDP")),
@@ -248,9 +253,16 @@ def _pod_anti_affinity(rng: Random, pod: Json) -> None:
 
 
 def _spread(rng: Random, pod: Json) -> None:
+    _constrain(rng, pod, ("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
+
+
+def _soft_spread(rng: Random, pod: Json) -> None:
+    _constrain(rng, pod, ("ScheduleAnyway", "ScheduleAnyway", "ScheduleAnyway", "DoNotSchedule"))
+
+
+def _constrain(rng: Random, pod: Json, actions: tuple[str, ...]) -> None:
     pod["spec"]["topologySpreadConstraints"] = [
-        _constraint(rng, key, rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")))
-        for key in some(rng, TOPOLOGIES, 2)
+        _constraint(rng, key, rng.choice(actions)) for key in some(rng, TOPOLOGIES, 2)
     ]
 
 
@@ -294,5 +306,6 @@ TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "podAffinity": _pod_affinity,
     "podAntiAffinity": _pod_anti_affinity,
     "spread": _spread,
+    "softSpread": _soft_spread,
     "owned": _owned,
 }

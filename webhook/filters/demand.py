@@ -14,7 +14,7 @@ MAX_POD_REQUIREMENTS = 32
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint with `whenUnsatisfiable: DoNotSchedule`; its selector is None where it matches nothing."""
+    """A topology spread constraint; its selector is None where it matches nothing."""
 
     topology_key: str
     max_skew: int
@@ -55,7 +55,7 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     home, labels = pod.metadata.namespace or namespace or "", pod.metadata.labels or {}
     affinity = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
     anti_affinity = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
-    spread = _spread(spec, labels)
+    spread = read_spread(spec, labels, "DoNotSchedule")
     oversized = _size(affinity, anti_affinity, spread) > MAX_POD_REQUIREMENTS
     return Demand(
         requests=kube.read_requests(spec),
@@ -87,11 +87,11 @@ def _size(
     return sum(max(1, len(selector.requirements) if selector else 0) for selector in found)
 
 
-def _spread(spec: kube.PodSpec, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
-    """Return the hard constraints, without those that the API server refuses."""
+def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:
+    """Return the constraints with that `whenUnsatisfiable`, without those that the API server refuses."""
     found = []
     for constraint in spec.topology_spread_constraints or ():
-        if constraint.when_unsatisfiable != "DoNotSchedule" or (constraint.max_skew or 0) < 1:
+        if constraint.when_unsatisfiable != action or (constraint.max_skew or 0) < 1:
             continue
         try:
             selector = selectors.read(constraint.label_selector, labels, constraint.match_label_keys or ())
