@@ -51,7 +51,7 @@ FILTERING = Mix(
         "podAntiAffinity": 0.15,
         "spread": 0.25,
     },
-    bound={"structured": 0.15, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06},
+    bound={"structured": 0.15, "resized": 0.2, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06},
     claims=0.2,
     terminating=0.05,
 )
@@ -68,7 +68,7 @@ SCORING = Mix(
         "owned": 0.7,
         "softSpread": 0.3,
     },
-    bound={"structured": 0.2, "owned": 0.7},
+    bound={"structured": 0.2, "resized": 0.2, "owned": 0.7},
     terminating=0.05,
 )
 
@@ -137,7 +137,7 @@ def question(rng: Random, incoming: int, mix: Mix) -> Question:
 def _bound(rng: Random, name: str, node: str, mix: Mix) -> Json:
     pod = pods.as_stored(pods.make(rng, name, mix.bound))
     pod["spec"]["nodeName"] = node
-    pod["status"] = {"phase": "Running"}
+    pod.setdefault("status", {})["phase"] = "Running"
     if chance(rng, mix.terminating):
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return pod

@@ -125,6 +125,30 @@ def _structured(rng: Random, pod: Json) -> None:
         spec["resources"] = {"requests": {key: both[key] for key in some(rng, tuple(both), 2)}}
 
 
+def _resized(rng: Random, pod: Json) -> None:
+    """Let a bound Pod be on its way from other requests, as its kubelet reports it."""
+
+    def status(container: Json) -> Json:
+        asked = container.get("resources", {}).get("requests", {})
+        # Mostly what is asked for; a kubelet that knows no resizing says nothing.
+        given = asked if chance(rng, 0.5) else _container(rng, "").get("resources", {}).get("requests", {})
+        used = given if chance(rng, 0.5) else _container(rng, "").get("resources", {}).get("requests", {})
+        reported: Json = {"name": container["name"]}
+        if chance(rng, 0.9):
+            reported |= {"resources": {"requests": used}, "allocatedResources": given}
+        return reported
+
+    spec, status_of = pod["spec"], pod.setdefault("status", {})
+    status_of["containerStatuses"] = [status(container) for container in spec["containers"]]
+    status_of["initContainerStatuses"] = [status(container) for container in spec.get("initContainers", ())]
+    if "resources" in spec and chance(rng, 0.7):
+        amounts = {"cpu": rng.choice(("1", "9")), "memory": rng.choice(("1Gi", "13Gi"))}
+        status_of |= {"resources": {"requests": amounts}, "allocatedResources": amounts}
+    if chance(rng, 0.5):
+        reason = rng.choice(("Infeasible", "Deferred"))
+        status_of["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+
+
 def _ports(rng: Random, pod: Json) -> None:
     container = rng.choice([*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())])
     container["ports"] = [
@@ -298,6 +322,7 @@ def _owned(rng: Random, pod: Json) -> None:
 TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "demanding": _demanding,
     "structured": _structured,
+    "resized": _resized,
     "ports": _ports,
     "tolerations": _tolerations,
     "nodeSelector": _node_selector,
