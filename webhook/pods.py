@@ -14,6 +14,7 @@ from webhook.selectors import Selector, SelectorError
 
 # Ports that Pods open on their node: (IP, protocol, port).
 HostPort = tuple[str, str, int]
+_NO_PORTS: frozenset[HostPort] = frozenset()
 ANY_IP = "0.0.0.0"  # noqa: S104, the scheduler's DefaultBindAllHostIP, not an address to listen at
 
 
@@ -233,8 +234,11 @@ def read_terms(
 
     `labels` are those that matchLabelKeys and mismatchLabelKeys are still to be read from.
     """
+    required = affinity.required if affinity else None
+    if not required:
+        return ()
     found = []
-    for term in (affinity.required if affinity else None) or ():
+    for term in required:
         try:
             selector = selectors.read(
                 term.label_selector, labels, term.match_label_keys or (), term.mismatch_label_keys or ()
@@ -251,13 +255,16 @@ def read_terms(
 
 def host_ports(spec: kube.PodSpec) -> frozenset[HostPort]:
     """Return the ports that a Pod opens on its node while it runs (scheduler/util: GetHostPorts)."""
-    sidecars = (container for container in spec.init_containers or () if container.restart_policy == "Always")
-    return frozenset(
+    running = list(spec.containers or ())
+    running += [container for container in spec.init_containers or () if container.restart_policy == "Always"]
+    found = [
         (port.host_ip or ANY_IP, port.protocol or "TCP", port.host_port)
-        for container in (*(spec.containers or ()), *sidecars)
-        for port in container.ports or ()
+        for container in running
+        if container.ports
+        for port in container.ports
         if port.host_port is not None and port.host_port > 0
-    )
+    ]
+    return frozenset(found) if found else _NO_PORTS
 
 
 def _owner(references: Sequence[kube.OwnerReference]) -> Owner | None:

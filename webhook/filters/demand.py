@@ -53,10 +53,10 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     spec = pod.spec
     required = kube.required_terms(spec)
     home, labels = pod.metadata.namespace or namespace or "", pod.metadata.labels or {}
-    affinity = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
-    anti_affinity = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
+    near = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
+    far = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
     spread = read_spread(spec, labels, "DoNotSchedule")
-    oversized = _size(affinity, anti_affinity, spread) > MAX_POD_REQUIREMENTS
+    oversized = _size(near + far, spread) > MAX_POD_REQUIREMENTS
     return Demand(
         requests=kube.read_requests(spec),
         node_selector=spec.node_selector or {},
@@ -65,20 +65,18 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
         namespace=home,
         labels=labels,
         ports=host_ports(spec),
-        affinity=() if oversized else affinity,
-        anti_affinity=() if oversized else anti_affinity,
+        affinity=() if oversized else near,
+        anti_affinity=() if oversized else far,
         spread=() if oversized else spread,
         claims=_claims(spec),
         oversized=oversized,
     )
 
 
-def _size(
-    affinity: tuple[AffinityTerm, ...],
-    anti_affinity: tuple[AffinityTerm, ...],
-    spread: tuple[SpreadConstraint, ...],
-) -> int:
-    terms = affinity + anti_affinity
+def _size(terms: tuple[AffinityTerm, ...], spread: tuple[SpreadConstraint, ...]) -> int:
+    """Count what is to be held against other Pods: the requirements of all selectors."""
+    if not terms and not spread:
+        return 0
     found = [
         *(term.selector for term in terms),
         *(term.namespace_selector for term in terms if term.namespace_selector),
@@ -89,8 +87,10 @@ def _size(
 
 def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:
     """Return the constraints with that `whenUnsatisfiable`, without those that the API server refuses."""
+    if not spec.topology_spread_constraints:
+        return ()
     found = []
-    for constraint in spec.topology_spread_constraints or ():
+    for constraint in spec.topology_spread_constraints:
         if constraint.when_unsatisfiable != action or (constraint.max_skew or 0) < 1:
             continue
         try:
@@ -111,5 +111,7 @@ def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> t
 
 
 def _claims(spec: kube.PodSpec) -> tuple[str, ...]:
-    sources = (volume.persistent_volume_claim for volume in spec.volumes or ())
+    if not spec.volumes:
+        return ()
+    sources = (volume.persistent_volume_claim for volume in spec.volumes)
     return tuple(dict.fromkeys(source.claim_name for source in sources if source and source.claim_name))
