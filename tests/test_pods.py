@@ -155,6 +155,15 @@ def test_a_bound_pod_that_changes_is_counted_as_what_it_is_now() -> None:
     assert cluster.nodes.row("n1") is None
 
 
+def test_no_more_requirements_of_a_bound_pod_are_read_than_a_hundred() -> None:
+    terms = [
+        {"topologyKey": kube.ZONE, "labelSelector": {"matchLabels": {"app": str(number), "tier": "a"}}}
+        for number in range(20_000)
+    ]
+
+    assert len(shape(affinity={"podAntiAffinity": {REQUIRED: terms}}).anti_affinity) == 50  # 2 each
+
+
 def test_a_bound_pod_with_an_odd_affinity_still_counts_what_it_requests() -> None:
     cluster = Cluster()
     odd = {

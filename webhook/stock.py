@@ -52,7 +52,6 @@ class StockScheduler:
         self._next_start = 0
         self._seen = (-1, -1)
         self._order: IntArray = np.zeros(0, np.int64)
-        self._domains: dict[str, IntArray] = {}
         self._owned: dict[Owner, IntArray] = {}
 
     def schedule(self, pod: kube.Pod) -> str | None:
@@ -117,7 +116,7 @@ class StockScheduler:
             return ()
         matching = self._owned_by(owner)[: self.nodes.size] * filters.node_affinity(demand, self.nodes)
         return tuple(
-            stockscores.Spread(self._domains[key], key == kube.HOSTNAME, max_skew, matching)
+            stockscores.Spread(self.nodes.domains(key).of, key == kube.HOSTNAME, max_skew, matching)
             for key, max_skew in DEFAULT_SPREAD
         )
 
@@ -135,7 +134,6 @@ class StockScheduler:
         if self._seen != seen:
             self._seen = seen
             self._order = node_order(self.nodes)
-            self._domains = {key: stockscores.domains(key, self.nodes) for key, _ in DEFAULT_SPREAD}
 
 
 # Filter and sample
