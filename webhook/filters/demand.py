@@ -1,6 +1,6 @@
 """What a Pod asks of a node, read once for all predicates. No I/O here."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook import kube, selectors
@@ -11,13 +11,12 @@ from webhook.selectors import Selector, SelectorError
 # all other reviews wait. Nobody needs as many as this.
 MAX_POD_REQUIREMENTS = 32
 
-
-_HARD = "DoNotSchedule"
+HARD = "DoNotSchedule"
 
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint with `whenUnsatisfiable: DoNotSchedule`; its selector is None where it matches nothing."""
+    """A topology spread constraint; its selector is None where it matches nothing."""
 
     topology_key: str
     max_skew: int
@@ -58,7 +57,7 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     home, labels = namespace or pod.metadata.namespace or "", pod.metadata.labels or {}
     near = required_terms(spec.affinity.pod_affinity if spec.affinity else None)
     far = required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None)
-    hard = [each for each in spec.topology_spread_constraints or () if each.when_unsatisfiable == _HARD]
+    hard = [each for each in spec.topology_spread_constraints or () if each.when_unsatisfiable == HARD]
     asked = sum(map(size, near)) + sum(map(size, far)) + sum(map(size, hard))
     oversized = asked > MAX_POD_REQUIREMENTS
     return Demand(
@@ -71,19 +70,19 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
         ports=host_ports(spec),
         affinity=() if oversized else read_terms(near, home, labels),
         anti_affinity=() if oversized else read_terms(far, home, labels),
-        spread=() if oversized else _spread(hard, labels),
+        spread=() if oversized else read_spread(spec, labels, HARD),
         claims=_claims(spec),
         oversized=oversized,
     )
 
 
-def _spread(
-    constraints: Sequence[kube.TopologySpreadConstraint], labels: Mapping[str, str]
-) -> tuple[SpreadConstraint, ...]:
-    """Return the constraints without those that the API server refuses."""
+def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:
+    """Return the constraints with that `whenUnsatisfiable`, without those that the API server refuses."""
+    if not spec.topology_spread_constraints:
+        return ()
     found = []
-    for constraint in constraints:
-        if (constraint.max_skew or 0) < 1:
+    for constraint in spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable != action or (constraint.max_skew or 0) < 1:
             continue
         try:
             selector = selectors.read(constraint.label_selector, labels, constraint.match_label_keys or ())
