@@ -109,10 +109,12 @@ def _bad_quantities(item: Any) -> list[tuple[str, str]]:
     if isinstance(item, kube.Pod):
         for field in ("containers", "init_containers"):
             for number, container in enumerate(getattr(item.spec, field) or ()):
-                requests = container.resources.requests if container.resources else None
-                check(f"spec.{_CAMEL[field]}[{number}].resources.requests", requests)
+                where = f"spec.{_CAMEL[field]}[{number}].resources"
+                check(f"{where}.requests", container.resources.requests if container.resources else None)
+                check(f"{where}.limits", container.resources.limits if container.resources else None)
         check("spec.overhead", item.spec.overhead)
         check("spec.resources.requests", item.spec.resources.requests if item.spec.resources else None)
+        check("spec.resources.limits", item.spec.resources.limits if item.spec.resources else None)
     return found
 
 
