@@ -62,6 +62,14 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """What each scorer gives every row, and their weighted mean, of shape (size,); NaN: nothing to say."""
+
+    parts: Mapping[str, FloatArray]
+    total: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     weight: int
     hostnames: tuple[str, ...]
@@ -111,8 +119,8 @@ def plan(
     rows = np.flatnonzero(candidates)
     if rows.size == 0:
         return Reason.NO_CANDIDATES
-    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
-    scores = total_score(parts, profile)[rows]
+    scored = score(view, profile)
+    scores = scored.total[rows]
     usable = np.isfinite(scores)
     rows, scores = rows[usable], scores[usable]
     if rows.size == 0:
@@ -131,8 +139,14 @@ def plan(
         baseline=baseline,
         share=Share(best, chances(sizes, sampled)),
         scores=ranked[: best.size],
-        parts={name: score[best] for name, score in parts.items()},
+        parts={name: part[best] for name, part in scored.parts.items()},
     )
+
+
+def score(view: View, profile: Profile) -> Scores:
+    """Score every row by each of the profile's scorers, and in total."""
+    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
+    return Scores(parts, total_score(parts, profile))
 
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
