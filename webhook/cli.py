@@ -30,7 +30,7 @@ _POLICY = click.option(
     "policy_file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Take the ScoringPolicy from a file instead of the ConfigMap.",
+    help="Take the ScoringPolicy from a file, not from the ConfigMap or as it is built in.",
 )
 
 

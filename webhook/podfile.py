@@ -47,12 +47,12 @@ def load(path: Path, namespace: str | None) -> Incoming:
         raise _bad(f"{where}: metadata.namespace", f"expected {namespace}, as -n says, found {own}")
     known = own or namespace or "default"
     inside, raw = _pod(where, item, known)
-    body = msgspec.json.encode(raw)
     try:
+        body = msgspec.json.encode(raw)
         pod: kube.Pod = kube.decoder(kube.Pod).decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, TypeError, ValueError) as error:
         found = clusterfile.problem(inside, error)
-        raise _bad(f"{where}: {found.path}", found.message) from None
+        raise _bad(": ".join(filter(None, (where, found.path))), found.message) from None
     return Incoming(body, pod, known, f"{where}: {inside}{inside and '.'}")
 
 
@@ -60,7 +60,7 @@ def _bad(path: str, message: str) -> ConfigError:
     return ConfigError([Problem(path, message)])
 
 
-def _objects(where: str, content: bytes) -> Iterator[Json]:
+def _objects(where: str, content: bytes) -> Iterator[Any]:
     """Yield every object in the documents, those in Lists too."""
     try:
         if content.lstrip().startswith(b"{"):
@@ -73,18 +73,22 @@ def _objects(where: str, content: bytes) -> Iterator[Json]:
     except (yaml.YAMLError, msgspec.MsgspecError, RecursionError, ValueError) as error:
         raise _bad(where, f"is neither JSON nor YAML: {error}") from None
     for document in documents:
-        if document is not None:
-            listed = isinstance(document, dict) and document.get("kind") == "List"
-            yield from document.get("items") or [] if listed else [document]
+        items = document.get("items") if isinstance(document, dict) else None
+        if isinstance(items, list):
+            yield from items
+        elif document is not None:
+            yield document
 
 
-def _only(where: str, items: list[Json]) -> Json:
-    kinds = [item.get("kind") if isinstance(item, dict) else None for item in items]
-    found = [item for item, kind in zip(items, kinds, strict=True) if kind in _PODS]
+def _only(where: str, items: list[Any]) -> Json:
+    """Return the one object that is a Pod or makes Pods."""
+    kinds = [str(item.get("kind")) if isinstance(item, dict) else reprlib.repr(item) for item in items]
+    found = [number for number, kind in enumerate(kinds) if kind in _PODS]
     if len(found) == 1:
-        return found[0]
+        only: Json = items[found[0]]
+        return only
     expected = f"expected one object of kind {', '.join(list(_PODS)[:-1])} or {list(_PODS)[-1]}"
-    what = ", ".join(str(item["kind"]) for item in found) or ", ".join(map(str, kinds)) or "nothing"
+    what = ", ".join(kinds[number] for number in found) or ", ".join(kinds) or "nothing"
     raise _bad(where, f"{expected}, found {what}")
 
 
@@ -122,7 +126,8 @@ def _with_requests(spec: Json) -> Json:
         if isinstance(spec.get(field), list):
             spec[field] = [_limited(container) for container in spec[field]]
             named |= {name for container in spec[field] for name in _amounts(container, "requests")}
-    return _limited(spec, named)
+    limited: Json = _limited(spec, named)
+    return limited
 
 
 def _limited(holder: Any, named: Set[str] = frozenset()) -> Any:

@@ -22,7 +22,7 @@ def refusals(demand: Demand, nodes: Snapshot) -> dict[int, list[str]]:
         refused = nodes.exists[: nodes.size] & ~check(demand, nodes)
         if not refused.any():
             continue
-        plugin, explain = _TEXTS.get(name, (name, None))
+        plugin, explain = TEXTS.get(name, (name, None))
         told = _told(explain, demand, nodes) if explain else {}
         for row in _rows(refused):
             texts = told.get(row, ["would refuse the Pod"])
@@ -112,7 +112,7 @@ def _short(resource: str, value: int, free: int, has: int) -> str:
 
 
 # By the name in FILTERS: the scheduler plugin that would refuse, and the words.
-_TEXTS: Mapping[str, tuple[str, Callable[[Demand, Snapshot], Found]]] = {
+TEXTS: Mapping[str, tuple[str, Callable[[Demand, Snapshot], Found]]] = {
     "NodeUnschedulable": ("NodeUnschedulable", _unschedulable),
     # The scheduler refuses by the taint that the node lifecycle controller sets a little later.
     "NodeReady": ("TaintToleration", _not_ready),
