@@ -106,6 +106,12 @@ CASES: dict[str, tuple[Json, Json, list[Json], list[str]]] = {
             "NodeResourcesFit: memory: asks for 1.5Gi, 1Gi of 32Gi is free",
         ],
     ),
+    "what just fits is no reason": (
+        make_pod(cpu=8, memory="33Gi"),
+        make_node(),
+        [],
+        ["NodeResourcesFit: memory: asks for 33Gi, 32Gi of 32Gi is free"],
+    ),
     "a node that is over-committed has nothing free": (
         make_pod(cpu="100m"),
         make_node(cpu=4),
