@@ -227,6 +227,14 @@ SHOWN: dict[str, tuple[Json, str, str, str | None]] = {
         "skipped",
         "user-terms",
     ),
+    "its own terms cannot be": (
+        make_pod(
+            affinity=make_node_affinity(preferred=[make_preferred(10**30, make_requirement("a", "Exists"))])
+        ),
+        "plain",
+        "skipped",
+        "namespace-not-enabled",
+    ),
     "shadow": (make_pod(), "watched", "shadow", "shadow"),
 }
 

@@ -6,6 +6,7 @@ nodes' data come from the filters, the view and the scorers that it reads.
 
 import json
 from base64 import b64decode
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -94,16 +95,20 @@ def make_review(pod: bytes, namespace: str) -> bytes:
 
 def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clock: Clock) -> Explanation:
     """Explain `answer`, which was given for `pod` at `clock` and reserved nothing."""
-    nodes, scores, found = cluster.nodes, None, []
+    nodes, seen, found = cluster.nodes, None, []
     demand = None if answer.reason is Reason.ERROR else _demand(pod)
     if demand is not None:
-        scores = planner.score(admission.view(demand, cluster, policy, clock), policy.profile)
-        found = _nodes(demand, scores, nodes, clock.now, policy.stale_after_s)
+        preferred = kube.preferred_terms(pod.spec)
+        # Terms that stop a plan are not matched in one.
+        preferred = preferred if planner.room(demand, preferred) else []
+        view = admission.view(demand, cluster, policy, clock)
+        seen = planner.consider(demand, preferred, nodes, view, policy.profile)
+        found = _nodes(seen, refusals(demand, nodes), nodes, clock.now, policy.stale_after_s)
     return Explanation(
         nodes=found,
         outcome=answer.outcome,
         reason=answer.reason and answer.reason.value,
-        plan=_plan(answer.plan, scores.total, nodes) if answer.plan and scores else Plan(),
+        plan=_plan(answer.plan, seen.total, nodes) if answer.plan and seen else Plan(),
         patch=_operations(answer.body),
     )
 
@@ -116,22 +121,25 @@ def _demand(pod: kube.Pod) -> filters.Demand | None:
 
 
 def _nodes(
-    demand: filters.Demand, scores: planner.Scores, nodes: Snapshot, now: float, stale_after: float
+    seen: planner.Considered,
+    refused: Mapping[int, list[str]],
+    nodes: Snapshot,
+    now: float,
+    stale_after: float,
 ) -> list[Node]:
-    feasible, refused = filters.feasible(demand, nodes), refusals(demand, nodes)
     states = _states(nodes, now, stale_after)
     held = nodes.reserved + nodes.unseen
     found = []
-    for row in _best_first(np.flatnonzero(nodes.exists[: nodes.size]), scores.total, feasible):
+    for row in _best_first(np.flatnonzero(nodes.exists[: nodes.size]), seen.total, seen.feasible):
         used = nodes.used[:, row] / nodes.capacity[:, row]
         measured = (states[:, row] == "fresh") & (nodes.void[:, row] == 0)
         found.append(
             Node(
                 name=nodes.names[row],
-                feasible=bool(feasible[row]),
+                feasible=bool(seen.feasible[row]),
                 reasons=refused.get(row, []),
-                scores={name: _number(part[row]) for name, part in scores.parts.items()},
-                score=_number(scores.total[row]),
+                scores={name: _number(part[row]) for name, part in seen.parts.items()},
+                score=_number(seen.total[row]),
                 usage={
                     resource: Usage(states[index, row], _number(used[index]) if measured[index] else None)
                     for index, resource in enumerate((kube.CPU, kube.MEMORY))
