@@ -1,7 +1,9 @@
 """Why a node could not take a Pod: each text begins with the plugin, and gives the numbers."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ from tests.builders import (
     make_taint,
     make_term,
 )
-from webhook import filters, refusals
+from webhook import filters, kube, refusals, volumes
 from webhook.filters import Demand
 from webhook.snapshot import Mask, Snapshot
 
@@ -38,6 +40,31 @@ GPU, SOON = make_taint("dedicated", "NoSchedule", "gpu"), make_taint("spot", "No
 TAKEN = [make_pod(uid="a", node="n1", cpu="6500m", memory="31Gi")]
 SSD = make_requirement("disk", "In", "ssd", "nvme")
 TAINTED = "TaintToleration: taint"
+WEB = {"app": "web"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def with_ports(*ports: int, **fields: Any) -> Json:
+    container = {"name": "c", "ports": [{"hostPort": port, "containerPort": port} for port in ports]}
+    return make_pod(containers=[container], **fields)
+
+
+def spread(key: str, *, skew: int = 1) -> Json:
+    return {
+        "topologyKey": key,
+        "maxSkew": skew,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": WEB},
+    }
+
+
+def about(labels: Json, key: str = kube.HOSTNAME) -> Json:
+    return {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+
+
+def apart(*labels: Json) -> Json:
+    return {"podAntiAffinity": {REQUIRED: [about(each) for each in labels]}}
+
 
 # The Pod, the node n1, what is bound there, the reasons.
 CASES: dict[str, tuple[Json, Json, list[Json], list[str]]] = {
@@ -148,18 +175,81 @@ CASES: dict[str, tuple[Json, Json, list[Json], list[str]]] = {
             "NodeResourcesFit: cpu: asks for 9, 8 of 8 is free",
         ],
     ),
+    "host ports, by the protocol": (
+        with_ports(80, 443, 53),
+        make_node(),
+        [with_ports(443, 53, uid="a", node="n1")],
+        ["NodePorts: host port 53/TCP is taken", "NodePorts: host port 443/TCP is taken"],
+    ),
+    "the skew of a constraint": (
+        make_pod(labels=WEB, topologySpreadConstraints=[spread("zone"), spread("rack", skew=3)]),
+        make_node(labels={"zone": "z1", "rack": "r"}),
+        [make_pod(uid="a", node="n1", labels=WEB)],
+        ["PodTopologySpread: zone: one more would pass maxSkew 1"],
+    ),
+    "a label that a constraint needs": (
+        make_pod(labels=WEB, topologySpreadConstraints=[spread("a")]),
+        make_node(),
+        [],
+        ["PodTopologySpread: a: the node has no such label"],
+    ),
+    "a Pod there keeps away": (
+        make_pod(labels=WEB),
+        make_node(),
+        [make_pod(uid="a", node="n1", affinity=apart(WEB))],
+        ["InterPodAffinity: the anti-affinity of a Pod there keeps this Pod away"],
+    ),
+    "its own anti-affinity": (
+        make_pod(affinity=apart(WEB, {"app": "db"})),
+        make_node(),
+        [make_pod(uid="a", node="n1", labels={"app": "db"})],
+        ["InterPodAffinity: a Pod that its anti-affinity avoids is in the same kubernetes.io/hostname"],
+    ),
+    "its affinity": (
+        make_pod(affinity={"podAffinity": {REQUIRED: [about(WEB, "zone")]}}),
+        make_node(),
+        [make_pod(uid="a", node="fine", labels=WEB)],
+        ["InterPodAffinity: no Pod that its affinity asks for is in the same zone"],
+    ),
 }
 
 
 @pytest.mark.parametrize(("pod", "node", "bound", "want"), CASES.values(), ids=CASES.keys())
 def test_the_reasons(pod: Json, node: Json, bound: list[Json], want: list[str]) -> None:
     fine = make_node(
-        "fine", cpu=64, memory="256Gi", labels={"disk": "ssd", "arch": "arm64", "zone": "z", "a": "5"}
+        "fine",
+        cpu=64,
+        memory="256Gi",
+        labels={"disk": "ssd", "arch": "arm64", "zone": "z", "rack": "r", "a": "5"},
     )
 
     found = refused(pod, fine, node, bound=bound)
 
     assert found.get("n1", []) == want
+
+
+def test_volumes_that_cannot_be_reached() -> None:
+    cluster = make_cluster(make_node("n1", labels={kube.ZONE: "a"}), make_node("n2", labels={kube.ZONE: "b"}))
+    here = make_term(make_requirement(kube.HOSTNAME, "In", "n1"))
+    for item in (
+        {"metadata": {"name": "v1", "labels": {kube.ZONE: "b"}}, "spec": {}},
+        {"metadata": {"name": "v2"}, "spec": {"nodeAffinity": {"required": {"nodeSelectorTerms": [here]}}}},
+    ):
+        cluster.nodes.volumes.set_volume(msgspec.convert(item, kube.PersistentVolume))
+    for name, volume in (("data", "v1"), ("logs", "v2"), ("other", "v3")):
+        metadata = {"name": name, "namespace": "shop", "annotations": {volumes.BIND_COMPLETED: "yes"}}
+        claim = {"metadata": metadata, "spec": {"volumeName": volume}}
+        cluster.nodes.volumes.set_claim(msgspec.convert(claim, kube.PersistentVolumeClaim))
+    mounted = [
+        {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in ("data", "logs", "other")
+    ]
+
+    found = refusals.refusals(filters.demand(decode_pod(make_pod(volumes=mounted))), cluster.nodes)
+
+    assert found == {
+        0: ["VolumeZone: the volume of claim data is in another zone or region"],
+        1: ["VolumeBinding: the volume of claim logs cannot be reached from the node"],
+    }
 
 
 def test_a_node_is_named_exactly_where_a_filter_excludes_it() -> None:
@@ -179,13 +269,13 @@ def test_a_predicate_without_words_is_told_by_its_name(monkeypatch: pytest.Monke
     def no_first(_demand: Demand, nodes: Snapshot) -> Mask:
         return np.arange(nodes.size) > 0
 
-    more: Mapping[str, Callable[[Demand, Snapshot], Mask]] = {**filters.FILTERS, "NodePorts": no_first}
+    more: Mapping[str, filters.Predicate] = {**filters.FILTERS, "NodeColour": no_first}
     monkeypatch.setattr(filters, "FILTERS", more)
 
     assert refused(make_pod(), make_node("n1"), make_node("n2")) == {
-        "n1": ["NodePorts: would refuse the Pod"]
+        "n1": ["NodeColour: would refuse the Pod"]
     }
 
 
 def test_every_filter_has_words() -> None:
-    assert refusals.TEXTS.keys() <= filters.FILTERS.keys()
+    assert refusals.TEXTS.keys() == filters.FILTERS.keys()

@@ -96,7 +96,7 @@ def make_review(pod: bytes, namespace: str) -> bytes:
 def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clock: Clock) -> Explanation:
     """Explain `answer`, which was given for `pod` at `clock` and reserved nothing."""
     nodes, seen, found = cluster.nodes, None, []
-    demand = None if answer.reason is Reason.ERROR else _demand(pod)
+    demand = None if answer.reason is Reason.ERROR else _demand(pod, answer.namespace)
     if demand is not None:
         preferred = kube.preferred_terms(pod.spec)
         # Terms that stop a plan are not matched in one.
@@ -113,9 +113,9 @@ def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clo
     )
 
 
-def _demand(pod: kube.Pod) -> filters.Demand | None:
+def _demand(pod: kube.Pod, namespace: str) -> filters.Demand | None:
     try:
-        return filters.demand(pod)
+        return filters.demand(pod, namespace)
     except quantity.QuantityError:
         return None
 

@@ -145,7 +145,10 @@ def plan(
 
 def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm]) -> int:
     """Return the largest weight that the user's own terms leave to others; 0 where none is to be added."""
-    if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
+    if (
+        pod.oversized
+        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
+    ):
         return 0
     if any(_names_hosts(term.preference) for term in preferred):
         return 0

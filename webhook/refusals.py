@@ -5,11 +5,12 @@ its own still gets a line, so that every node that a filter excludes says by whi
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from webhook import filters, kube
-from webhook.filters import Demand
+from webhook.filters import Demand, Predicate
 from webhook.snapshot import Mask, Snapshot
 
 Found = Iterator[tuple[int, str]]
@@ -19,7 +20,7 @@ def refusals(demand: Demand, nodes: Snapshot) -> dict[int, list[str]]:
     """Return the texts by row, for every node that some filter excludes."""
     found: dict[int, list[str]] = {}
     for name, check in filters.FILTERS.items():
-        refused = nodes.exists[: nodes.size] & ~check(demand, nodes)
+        refused = nodes.exists[: nodes.size] & _against(check, demand, nodes)
         if not refused.any():
             continue
         plugin, explain = TEXTS.get(name, (name, None))
@@ -28,6 +29,12 @@ def refusals(demand: Demand, nodes: Snapshot) -> dict[int, list[str]]:
             texts = told.get(row, ["would refuse the Pod"])
             found.setdefault(row, []).extend(f"{plugin}: {text}" for text in texts)
     return found
+
+
+def _against(check: Predicate, demand: Demand, nodes: Snapshot) -> Mask:
+    """Rows that a predicate refuses."""
+    passed = check(demand, nodes)
+    return np.zeros(nodes.size, np.bool_) if passed is None else ~passed
 
 
 def _told(
@@ -111,6 +118,56 @@ def _short(resource: str, value: int, free: int, has: int) -> str:
     return f"asks for {asked}, {left} of {whole} is free" if has else f"asks for {asked}, the node has none"
 
 
+# What follows asks the predicate itself about each part of the demand alone.
+
+
+def _ports(demand: Demand, nodes: Snapshot) -> Found:
+    for port in sorted(demand.ports):
+        alone = replace(demand, ports=frozenset((port,)))
+        for row in _rows(_against(filters.FILTERS["NodePorts"], alone, nodes)):
+            yield row, f"host port {port[2]}/{port[1]} is taken"
+
+
+def _volumes(name: str, text: str) -> Callable[[Demand, Snapshot], Found]:
+    def told(demand: Demand, nodes: Snapshot) -> Found:
+        for claim in demand.claims:
+            alone = replace(demand, claims=(claim,))
+            for row in _rows(_against(filters.FILTERS[name], alone, nodes)):
+                yield row, f"the volume of claim {claim} {text}"
+
+    return told
+
+
+def _spread(demand: Demand, nodes: Snapshot) -> Found:
+    for constraint in demand.spread:
+        key, alone = constraint.topology_key, replace(demand, spread=(constraint,))
+        for row in _rows(_against(filters.FILTERS["PodTopologySpread"], alone, nodes)):
+            said = key in nodes.labels(row)
+            yield (
+                row,
+                f"{key}: "
+                + (
+                    f"one more would pass maxSkew {constraint.max_skew}"
+                    if said
+                    else "the node has no such label"
+                ),
+            )
+
+
+def _pod_affinity(demand: Demand, nodes: Snapshot) -> Found:
+    check = filters.FILTERS["InterPodAffinity"]
+    bare = replace(demand, affinity=(), anti_affinity=())
+    kept_away = _against(check, bare, nodes)
+    yield from ((row, "the anti-affinity of a Pod there keeps this Pod away") for row in _rows(kept_away))
+    near = _against(check, replace(bare, affinity=demand.affinity), nodes) & ~kept_away
+    keys = ", ".join(dict.fromkeys(term.topology_key for term in demand.affinity))
+    yield from ((row, f"no Pod that its affinity asks for is in the same {keys}") for row in _rows(near))
+    for term in demand.anti_affinity:
+        apart = _against(check, replace(bare, anti_affinity=(term,)), nodes) & ~kept_away
+        text = f"a Pod that its anti-affinity avoids is in the same {term.topology_key}"
+        yield from ((row, text) for row in _rows(apart))
+
+
 # By the name in FILTERS: the scheduler plugin that would refuse, and the words.
 TEXTS: Mapping[str, tuple[str, Callable[[Demand, Snapshot], Found]]] = {
     "NodeUnschedulable": ("NodeUnschedulable", _unschedulable),
@@ -118,5 +175,10 @@ TEXTS: Mapping[str, tuple[str, Callable[[Demand, Snapshot], Found]]] = {
     "NodeReady": ("TaintToleration", _not_ready),
     "TaintToleration": ("TaintToleration", _taints),
     "NodeAffinity": ("NodeAffinity", _affinity),
+    "NodePorts": ("NodePorts", _ports),
     "NodeResourcesFit": ("NodeResourcesFit", _fit),
+    "VolumeBinding": ("VolumeBinding", _volumes("VolumeBinding", "cannot be reached from the node")),
+    "VolumeZone": ("VolumeZone", _volumes("VolumeZone", "is in another zone or region")),
+    "PodTopologySpread": ("PodTopologySpread", _spread),
+    "InterPodAffinity": ("InterPodAffinity", _pod_affinity),
 }
