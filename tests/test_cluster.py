@@ -22,6 +22,7 @@ from tests.builders import (
 )
 from webhook import decision, kube
 from webhook.cluster import Cluster
+from webhook.expectation import Expected
 from webhook.ledger import Load, Share
 from webhook.reasons import Outcome
 from webhook.snapshot import CPU, PODS
@@ -174,6 +175,7 @@ def steered(
         time="2026-01-01T00:00:00Z",
         nodes={"fresh": 3},
         plan=None,
+        expected=Expected(Load(1000.0, float(GIB)), ("requests", "requests")),
         terms=terms,
         full=False,
     )

@@ -255,12 +255,21 @@ def rights(kind: str) -> set[tuple[str, str, str, str]]:
 
 
 def test_rights_in_the_cluster_are_to_watch_and_to_publish_the_ca() -> None:
-    watched = [("", "nodes"), ("", "pods"), ("", "namespaces"), ("scheduling.k8s.io", "priorityclasses")]
+    watched = [
+        ("", "nodes"),
+        ("", "pods"),
+        ("", "namespaces"),
+        ("scheduling.k8s.io", "priorityclasses"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "jobs"),
+    ]
     configurations = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "trimtab")
 
     assert rights("ClusterRole") == {
         *((group, resource, "*", verb) for group, resource in watched for verb in ("list", "watch")),
         ("metrics.k8s.io", "nodes", "*", "list"),
+        ("metrics.k8s.io", "pods", "*", "list"),
         (*configurations, "get"),
         (*configurations, "patch"),
     }

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook import decision, filters, kube, planner
+from webhook.expectation import Expectation, Expected
 from webhook.lateness import Readings
 from webhook.ledger import Ledger, Load, Share
+from webhook.owners import Owners
 from webhook.quantity import QuantityError
 from webhook.snapshot import Snapshot
 
@@ -38,6 +40,10 @@ class Cluster:
         self._unknown = unknown
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
+        self.owners = Owners()
+        self.expectation = Expectation(self.owners)
+        # Namespaces that came to be steered while their Pods were running: nobody enrolled those yet.
+        self.unenrolled: set[str] = set()
         self.synced = False
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
@@ -61,15 +67,28 @@ class Cluster:
     # Namespaces and PriorityClasses
 
     def set_namespace(self, namespace: kube.Named) -> None:
-        self.namespaces[kube.name(namespace)] = namespace.metadata.labels or {}
+        name = kube.name(namespace)
+        # Until a namespace is known its Pods are enrolled.
+        before = self.steering(name) if name in self.namespaces else ENABLED
+        self.namespaces[name] = namespace.metadata.labels or {}
+        steered = self.steering(name)
+        if before and not steered:
+            self.expectation.drop(name)
+            self.unenrolled.discard(name)
+        elif steered and not before:
+            self.unenrolled.add(name)
 
     def remove_namespace(self, name: str) -> None:
         self.namespaces.pop(name, None)
+        self.unenrolled.discard(name)
 
     def replace_namespaces(self, namespaces: Iterable[kube.Named]) -> None:
-        self.namespaces.clear()
+        gone = set(self.namespaces)
         for namespace in namespaces:
+            gone.discard(kube.name(namespace))
             self.set_namespace(namespace)
+        for name in gone:
+            self.remove_namespace(name)
 
     def set_priority_class(self, priority_class: kube.Named) -> None:
         self.priority_classes[kube.name(priority_class)] = priority_class.value or 0
@@ -115,10 +134,24 @@ class Cluster:
             self.remove_pod(uid)
         elif pod.spec.node_name:
             self._bind(uid, pod, pod.spec.node_name, now)
+            self._enroll(uid, pod, covered=now is None and not kube.is_waiting(pod))
         elif uid not in self._bound and uid not in self._pending:
             self._await_binding(uid, pod)
+            self._enroll(uid, pod, covered=False)
+
+    def enroll(self, namespace: str, pods: Iterable[kube.Pod]) -> None:
+        """Learn also from the Pods of a namespace that ran in it before it was steered."""
+        self.unenrolled.discard(namespace)
+        for pod in pods:
+            if (uid := kube.uid(pod)) in self._bound:
+                self._enroll(uid, pod, covered=True)
+
+    def _enroll(self, uid: str, pod: kube.Pod, *, covered: bool) -> None:
+        if self.steering(pod.metadata.namespace):
+            self.expectation.join(uid, pod, covered=covered)
 
     def remove_pod(self, uid: str) -> None:
+        self.expectation.leave(uid)
         self._pending.discard(uid)
         self.ledger.release(uid)
         bound = self._bound.pop(uid, None)
@@ -144,6 +177,7 @@ class Cluster:
             return
         try:
             requests = kube.read_requests(pod.spec)
+            expected = self.expected_load(pod)
         except QuantityError:
             return
         self._release_admission(pod)
@@ -153,7 +187,7 @@ class Cluster:
         self._bound[uid] = Bound(row, requests)
         if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
-            self.ledger.assume(uid, row, expected_load(requests), started_at)
+            self.ledger.assume(uid, row, expected, started_at)
 
     def _resize(self, uid: str, known: Bound, pod: kube.Pod, node_name: str) -> Bound:
         """Count what a Pod requests now, after a resize in place."""
@@ -165,6 +199,7 @@ class Cluster:
             return known
         changed = self._bound[uid] = Bound(self.nodes.bind(node_name, requests), requests)
         self.nodes.unbind(known.row, known.requests)
+        self.expectation.resize(uid, pod)
         return changed
 
     def _release_admission(self, pod: kube.Pod) -> None:
@@ -182,9 +217,10 @@ class Cluster:
             return
         try:
             demand = filters.demand(pod)
+            expected = self.expected_load(pod)
         except QuantityError:
             return
-        self.ledger.book(uid, expected_load(demand.requests), self._share_of(pod, demand))
+        self.ledger.book(uid, expected, self._share_of(pod, demand))
 
     def _share_of(self, pod: kube.Pod, demand: filters.Demand) -> Share:
         """Say where a pending Pod may go by its own preferred terms, heaviest first.
@@ -249,7 +285,37 @@ class Cluster:
         if row is not None:
             self.nodes.set_usage(row, cpu_milli, memory_bytes, np.inf)
 
+    # Expected use
 
-def expected_load(requests: kube.Requests) -> Load:
-    """Return what a Pod is expected to use: what it requests, with the scheduler's scoring defaults."""
-    return Load(requests.score_cpu_milli, requests.score_memory_bytes)
+    def expected(self, pod: kube.Pod, namespace: str | None = None) -> Expected:
+        """Return what a Pod is expected to use, and why; raise QuantityError on bad requests or limits.
+
+        `namespace` is for a Pod that does not say its own yet.
+        """
+        size = self.nodes.size
+        largest = self.nodes.allocatable[:2, :size].max(axis=1, initial=0).tolist()
+        cpu, memory = (float(value) or np.inf for value in largest)
+        return self.expectation.expected(pod, namespace, (cpu, memory))
+
+    def expected_load(self, pod: kube.Pod) -> Load:
+        """Return what a Pod is expected to use; raise QuantityError on bad requests or limits."""
+        return self.expected(pod).load
+
+    def set_pod_usage(
+        self,
+        namespace: str,
+        name: str,
+        cpu_milli: float | None,
+        memory_bytes: float | None,
+        *,
+        timestamp: float | None,
+        now: float,
+    ) -> None:
+        """Learn from a reading of a Pod; `timestamp` and `now` are as in `set_usage`."""
+        self.expectation.observe(namespace, name, cpu_milli, memory_bytes, timestamp=timestamp, now=now)
+
+    def pin_pod_usage(
+        self, namespace: str, name: str, cpu_milli: float | None, memory_bytes: float | None
+    ) -> None:
+        """Take in a reading of a Pod that stands for as long as the process runs (embedded mode)."""
+        self.expectation.pin(namespace, name, cpu_milli, memory_bytes)

@@ -1,0 +1,289 @@
+"""What a Pod is expected to use: as said on it, as its workload was seen to, or as declared. No I/O here.
+
+Learned is a mean over the readings of a workload's running Pods that forgets: a reading counts half after
+`HALF_LIFE_S`. A workload is its top controller with one set of containers (names, requests and limits), so
+that changed requests are learned anew while a new image goes on from what is known.
+"""
+
+import math
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from webhook import kube, owners
+from webhook.estimate import Estimator
+from webhook.ledger import Load
+from webhook.owners import Owners, Workload
+from webhook.quantity import QuantityError
+
+EXPECTED = {kube.CPU: "trimtab.dev/expected-cpu", kube.MEMORY: "trimtab.dev/expected-memory"}
+
+# Sources of an expected use.
+ANNOTATION, LEARNED, REQUESTS, DEFAULT = "annotation", "learned", "requests", "default"
+
+HALF_LIFE_S = 600.0
+LEAST_READINGS = 2
+# What is learned outlives the Pods, so that the next run of a weekly Job finds it.
+KEEP_S = 8 * 24 * 3600.0
+MAX_WORKLOADS = 10_000
+# Sets of containers kept of one workload: a rollout has two at a time.
+MAX_VERSIONS = 4
+
+_REVISIONS = ("pod-template-hash", "controller-revision-hash")
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A Pod's expected use, where CPU and memory come from, and annotations that were no quantities."""
+
+    load: Load
+    sources: tuple[str, str]
+    ignored: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Usage:
+    """A forgetting mean of one resource, with its spread."""
+
+    readings: int = 0
+    mean: float = 0.0
+    _weight: float = 0.0
+    _square: float = 0.0
+    _at: float = 0.0
+
+    def add(self, value: float, now: float) -> None:
+        """Count a reading (West 1979, with weights that halve every `HALF_LIFE_S`)."""
+        kept = math.exp2(-max(0.0, now - self._at) / HALF_LIFE_S) if self.readings else 0.0
+        self._at = now
+        self.readings += 1
+        self._weight = self._weight * kept + 1.0
+        off = value - self.mean
+        self.mean += off / self._weight
+        self._square = self._square * kept + off * (value - self.mean)
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation over Pods and readings."""
+        return math.sqrt(max(0.0, self._square) / self._weight) if self._weight else 0.0
+
+
+@dataclass(slots=True)
+class Learned:
+    """What one version of a workload uses, and the revision of its template that was seen last."""
+
+    revision: str = ""
+    cpu: Usage = field(default_factory=Usage)
+    memory: Usage = field(default_factory=Usage)
+
+
+@dataclass(slots=True)
+class _Workload:
+    at: float = 0.0
+    versions: OrderedDict[int, Learned] = field(default_factory=OrderedDict)
+
+
+@dataclass(slots=True)
+class _Pod:
+    uid: str
+    name: str
+    owner: Workload
+    containers: int
+    revision: str
+    started: bool
+    told: float | tuple[float, float] | None = None
+
+
+class Expectation:
+    """Learned workloads, and the Pods whose readings they are learned from."""
+
+    def __init__(self, owners: Owners) -> None:
+        self.estimator = Estimator()
+        self._owners = owners
+        self._pods: dict[str, _Pod] = {}
+        self._by_name: dict[str, dict[str, _Pod]] = {}
+        self._workloads: OrderedDict[Workload, _Workload] = OrderedDict()
+
+    @property
+    def workloads(self) -> int:
+        """Count the workloads with enough readings to be believed."""
+        return sum(any(map(_is_known, each.versions.values())) for each in self._workloads.values())
+
+    def namespaces(self) -> list[str]:
+        """Name the namespaces that have Pods to learn from."""
+        return list(self._by_name)
+
+    # Pods
+
+    def join(self, uid: str, pod: kube.Pod, *, covered: bool) -> None:
+        """Learn from a Pod from now on; `covered` says that it may have run for long already."""
+        if uid in self._pods:
+            return
+        owner = owners.controller(pod)
+        if owner is None or owner.kind == "DaemonSet":
+            return
+        shared = self._owners.join(owner)
+        known = _Pod(uid, pod.metadata.name or "", shared, _containers(pod.spec), _revision(pod), covered)
+        self._pods[uid] = known
+        self._by_name.setdefault(shared.namespace, {})[known.name] = known
+
+    def resize(self, uid: str, pod: kube.Pod) -> None:
+        """Learn for other requests from now on, after a resize in place."""
+        known = self._pods.get(uid)
+        if known is not None:
+            known.containers = _containers(pod.spec)
+
+    def leave(self, uid: str) -> None:
+        known = self._pods.pop(uid, None)
+        if known is None:
+            return
+        self._owners.leave(known.owner)
+        names = self._by_name.get(known.owner.namespace, {})
+        if names.get(known.name) is known:
+            del names[known.name]
+            if not names:
+                del self._by_name[known.owner.namespace]
+
+    def drop(self, namespace: str) -> None:
+        """Forget a namespace's Pods and what was learned of them: it is steered no more."""
+        for uid in [uid for uid, pod in self._pods.items() if pod.owner.namespace == namespace]:
+            self.leave(uid)
+        for workload in [each for each in self._workloads if each.namespace == namespace]:
+            del self._workloads[workload]
+
+    # Readings
+
+    def observe(
+        self,
+        namespace: str,
+        name: str,
+        cpu_milli: float | None,
+        memory_bytes: float | None,
+        *,
+        timestamp: float | None,
+        now: float,
+    ) -> bool:
+        """Learn from a reading of a Pod; return whether it counts.
+
+        It does not where it repeats the last timestamp (or, where the source gives none, the last values),
+        and where it is the first of a Pod that was seen to start: that one covers less than a window, and
+        the start itself.
+        """
+        pod = self._by_name.get(namespace, {}).get(name)
+        told = (cpu_milli or 0.0, memory_bytes or 0.0) if timestamp is None else timestamp
+        if pod is None or pod.told == told:
+            return False
+        pod.told = told
+        if not pod.started:
+            pod.started = True
+            return False
+        self._learn(pod, cpu_milli, memory_bytes, now)
+        return True
+
+    def pin(self, namespace: str, name: str, cpu_milli: float | None, memory_bytes: float | None) -> None:
+        """Take a reading that stands for all that there will ever be (embedded mode)."""
+        pod = self._by_name.get(namespace, {}).get(name)
+        if pod is not None:
+            for _ in range(LEAST_READINGS):
+                self._learn(pod, cpu_milli, memory_bytes, 0.0)
+
+    def _learn(self, pod: _Pod, cpu_milli: float | None, memory_bytes: float | None, now: float) -> None:
+        workload = self._owners.top(pod.owner, pod.revision)
+        known = self._workloads.setdefault(workload, _Workload())
+        self._workloads.move_to_end(workload)
+        known.at = now
+        learned = known.versions.setdefault(pod.containers, Learned())
+        known.versions.move_to_end(pod.containers)
+        learned.revision = pod.revision
+        for usage, value in ((learned.cpu, cpu_milli), (learned.memory, memory_bytes)):
+            if value is not None and math.isfinite(value) and value >= 0:
+                usage.add(value, now)
+        if len(known.versions) > MAX_VERSIONS:
+            known.versions.popitem(last=False)
+        oldest = next(iter(self._workloads.values()))
+        if len(self._workloads) > MAX_WORKLOADS or oldest.at < now - KEEP_S:
+            self._workloads.popitem(last=False)
+
+    def learned(self, pod: kube.Pod, namespace: str | None = None) -> Learned | None:
+        """Return what is known of the Pod's workload.
+
+        Another webhook may change a Pod after us, so that it runs with other containers than it came with:
+        then those of the same revision of the template stand for it.
+        """
+        workload = self._owners.workload(pod, namespace)
+        known = None if workload is None else self._workloads.get(workload)
+        if known is None:
+            return None
+        found, revision = known.versions.get(_containers(pod.spec)), _revision(pod)
+        if found is None and revision:
+            return next((each for each in known.versions.values() if each.revision == revision), None)
+        return found
+
+    # Expected use
+
+    def expected(self, pod: kube.Pod, namespace: str | None, most: tuple[float, float]) -> Expected:
+        """Return what `pod` is expected to use: no more than `most`, the milli-CPU and bytes of any node.
+
+        Raise QuantityError where the Pod's requests or limits are no quantities.
+        """
+        declared = self.estimator.estimate(pod.spec)
+        learned = self.learned(pod, namespace) if self.estimator.learn else None
+        said, ignored = _said(pod)
+        cpu, cpu_source = _first(
+            said.get(kube.CPU), learned.cpu if learned else None, declared[0], self.estimator.cpu.default
+        )
+        memory, memory_source = _first(
+            said.get(kube.MEMORY),
+            learned.memory if learned else None,
+            declared[1],
+            self.estimator.memory.default,
+        )
+        load = Load(min(cpu, most[0]), min(memory, most[1]))
+        return Expected(load, (cpu_source, memory_source), ignored)
+
+
+def _first(
+    said: float | None, learned: Usage | None, declared: float | None, default: float
+) -> tuple[float, str]:
+    if said is not None:
+        return said, ANNOTATION
+    if learned is not None and learned.readings >= LEAST_READINGS:
+        return learned.mean, LEARNED
+    return (default, DEFAULT) if declared is None else (declared, REQUESTS)
+
+
+def _said(pod: kube.Pod) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Return what the Pod's annotations say, and those that say nothing."""
+    said: dict[str, float] = {}
+    ignored: list[str] = []
+    for resource, key in EXPECTED.items():
+        text = (pod.metadata.annotations or {}).get(key)
+        if text is None:
+            continue
+        try:
+            value = kube.amount(resource, text)
+        except QuantityError:
+            value = -1
+        if value < 0:
+            ignored.append(key)
+        else:
+            said[resource] = float(value)
+    return said, tuple(ignored)
+
+
+def _containers(spec: kube.PodSpec) -> int:
+    """Return what tells one set of containers from another; the order of names in a mapping does not."""
+    sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    return hash(tuple(map(_container, [*(spec.containers or ()), *sidecars])))
+
+
+def _container(container: kube.Container) -> tuple[str, frozenset[object], frozenset[object]]:
+    own = container.resources or kube.Resources()
+    return container.name, frozenset((own.requests or {}).items()), frozenset((own.limits or {}).items())
+
+
+def _revision(pod: kube.Pod) -> str:
+    labels = pod.metadata.labels or {}
+    return next((labels[key] for key in _REVISIONS if key in labels), "")
+
+
+def _is_known(learned: Learned) -> bool:
+    return max(learned.cpu.readings, learned.memory.readings) >= LEAST_READINGS
