@@ -777,7 +777,5 @@ def test_many_sidecars_and_many_expressions_are_answered_at_once() -> None:
         }
     }
 
-    assert (
-        respond(crowd).reason is Reason.EQUAL_SCORES
-    )  # 2,000 cores expected: no node is better than another
+    assert respond(crowd).outcome is Outcome.STEERED
     assert respond(wordy).reason is Reason.USER_TERMS
