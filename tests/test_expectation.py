@@ -16,6 +16,7 @@ from tests.builders import (
     NOW,
     Json,
     apply,
+    decode_node,
     decode_pod,
     make_cluster,
     make_container,
@@ -112,6 +113,8 @@ BAD: dict[str, tuple[float | None, float | None, tuple[str, str]]] = {
     "no CPU": (None, 2.0 * GIB, ("requests", "learned")),
     "no memory": (3000.0, None, ("learned", "requests")),
     "negative": (-1.0, 2.0 * GIB, ("requests", "learned")),
+    "a slip of units: more than four of the largest node": (32001.0, 2.0 * GIB, ("requests", "learned")),
+    "bytes for kibibytes": (3000.0, 2.0 * GIB * 1024, ("learned", "requests")),
     "not a number": (np.nan, np.inf, ("requests", "requests")),
 }
 
@@ -397,6 +400,19 @@ def test_expected_use_is_a_number_within_the_largest_node(
 
     assert 0 <= cpu_milli <= 8000
     assert 0 <= memory_bytes <= 32 * GIB
+
+
+def test_the_largest_node_may_change() -> None:
+    annotations = {"trimtab.dev/expected-cpu": "100"}
+    cluster = make_cluster()
+    assert expected(cluster, annotations=annotations)[0] == 100_000  # no node: no bound
+
+    cluster.set_node(decode_node(make_node("n1", cpu="4")))
+    assert expected(cluster, annotations=annotations)[0] == 4000
+    cluster.set_node(decode_node(make_node("n2", cpu="16")))
+    assert expected(cluster, annotations=annotations)[0] == 16_000
+    cluster.remove_node("n2")
+    assert expected(cluster, annotations=annotations)[0] == 4000
 
 
 # Where it counts.

@@ -14,7 +14,7 @@ from webhook.lateness import Readings
 from webhook.ledger import Ledger, Load, Share
 from webhook.owners import Owners
 from webhook.quantity import QuantityError
-from webhook.snapshot import Snapshot
+from webhook.snapshot import PLAUSIBLE, Snapshot
 
 ENABLED = "enabled"
 SHADOW = "shadow"
@@ -44,6 +44,7 @@ class Cluster:
         self.expectation = Expectation(self.owners)
         # Namespaces that came to be steered while their Pods were running: nobody enrolled those yet.
         self.unenrolled: set[str] = set()
+        self._most: tuple[float, float] | None = None
         self.synced = False
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.priority_classes: dict[str, int] = {}
@@ -104,9 +105,11 @@ class Cluster:
     # Nodes
 
     def set_node(self, node: kube.Node) -> None:
+        self._most = None
         self.nodes.set_node(node)
 
     def remove_node(self, name: str) -> None:
+        self._most = None
         row = self.nodes.row(name)
         if row is not None:
             self.ledger.forget_node(row)
@@ -292,10 +295,14 @@ class Cluster:
 
         `namespace` is for a Pod that does not say its own yet.
         """
-        size = self.nodes.size
-        largest = self.nodes.allocatable[:2, :size].max(axis=1, initial=0).tolist()
-        cpu, memory = (float(value) or np.inf for value in largest)
-        return self.expectation.expected(pod, namespace, (cpu, memory))
+        return self.expectation.expected(pod, namespace, self._largest())
+
+    def _largest(self) -> tuple[float, float]:
+        """Return the most milli-CPU and bytes that any node has; no bound where there is no node."""
+        if self._most is None:
+            largest = self.nodes.allocatable[:2, : self.nodes.size].max(axis=1, initial=0).tolist()
+            self._most = float(largest[0]) or np.inf, float(largest[1]) or np.inf
+        return self._most
 
     def expected_load(self, pod: kube.Pod) -> Load:
         """Return what a Pod is expected to use; raise QuantityError on bad requests or limits."""
@@ -311,7 +318,15 @@ class Cluster:
         timestamp: float | None,
         now: float,
     ) -> None:
-        """Learn from a reading of a Pod; `timestamp` and `now` are as in `set_usage`."""
+        """Learn from a reading of a Pod; `timestamp` and `now` are as in `set_usage`.
+
+        More than several times the largest node is a slip of units, and none.
+        """
+        most_cpu, most_memory = self._largest()
+        if cpu_milli is not None and cpu_milli > PLAUSIBLE * most_cpu:
+            cpu_milli = None
+        if memory_bytes is not None and memory_bytes > PLAUSIBLE * most_memory:
+            memory_bytes = None
         self.expectation.observe(namespace, name, cpu_milli, memory_bytes, timestamp=timestamp, now=now)
 
     def pin_pod_usage(

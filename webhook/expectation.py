@@ -8,6 +8,7 @@ that changed requests are learned anew while a new image goes on from what is kn
 import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from webhook import kube, owners
 from webhook.estimate import Estimator
@@ -78,16 +79,23 @@ class Learned:
 @dataclass(slots=True)
 class _Workload:
     at: float = 0.0
-    versions: OrderedDict[int, Learned] = field(default_factory=OrderedDict)
+    versions: dict[int, Learned] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class _Template:
+    """What the Pods of one template share."""
+
+    owner: Workload
+    containers: int
+    revision: str
 
 
 @dataclass(slots=True)
 class _Pod:
     uid: str
     name: str
-    owner: Workload
-    containers: int
-    revision: str
+    template: _Template
     started: bool
     told: float | tuple[float, float] | None = None
 
@@ -100,6 +108,7 @@ class Expectation:
         self._owners = owners
         self._pods: dict[str, _Pod] = {}
         self._by_name: dict[str, dict[str, _Pod]] = {}
+        self._templates: WeakValueDictionary[_Template, _Template] = WeakValueDictionary()
         self._workloads: OrderedDict[Workload, _Workload] = OrderedDict()
 
     @property
@@ -120,31 +129,35 @@ class Expectation:
         owner = owners.controller(pod)
         if owner is None or owner.kind == "DaemonSet":
             return
-        shared = self._owners.join(owner)
-        known = _Pod(uid, pod.metadata.name or "", shared, _containers(pod.spec), _revision(pod), covered)
-        self._pods[uid] = known
-        self._by_name.setdefault(shared.namespace, {})[known.name] = known
+        template = self._template(self._owners.join(owner), pod)
+        known = self._pods[uid] = _Pod(uid, pod.metadata.name or "", template, covered)
+        self._by_name.setdefault(owner.namespace, {})[known.name] = known
 
     def resize(self, uid: str, pod: kube.Pod) -> None:
         """Learn for other requests from now on, after a resize in place."""
         known = self._pods.get(uid)
         if known is not None:
-            known.containers = _containers(pod.spec)
+            known.template = self._template(known.template.owner, pod)
+
+    def _template(self, owner: Workload, pod: kube.Pod) -> _Template:
+        template = _Template(owner, _containers(pod.spec), _revision(pod))
+        return self._templates.setdefault(template, template)
 
     def leave(self, uid: str) -> None:
         known = self._pods.pop(uid, None)
         if known is None:
             return
-        self._owners.leave(known.owner)
-        names = self._by_name.get(known.owner.namespace, {})
+        owner = known.template.owner
+        self._owners.leave(owner)
+        names = self._by_name.get(owner.namespace, {})
         if names.get(known.name) is known:
             del names[known.name]
             if not names:
-                del self._by_name[known.owner.namespace]
+                del self._by_name[owner.namespace]
 
     def drop(self, namespace: str) -> None:
         """Forget a namespace's Pods and what was learned of them: it is steered no more."""
-        for uid in [uid for uid, pod in self._pods.items() if pod.owner.namespace == namespace]:
+        for uid in [uid for uid, pod in self._pods.items() if pod.template.owner.namespace == namespace]:
             self.leave(uid)
         for workload in [each for each in self._workloads if each.namespace == namespace]:
             del self._workloads[workload]
@@ -186,18 +199,19 @@ class Expectation:
                 self._learn(pod, cpu_milli, memory_bytes, 0.0)
 
     def _learn(self, pod: _Pod, cpu_milli: float | None, memory_bytes: float | None, now: float) -> None:
-        workload = self._owners.top(pod.owner, pod.revision)
+        template = pod.template
+        workload = self._owners.top(template.owner, template.revision)
         known = self._workloads.setdefault(workload, _Workload())
         self._workloads.move_to_end(workload)
         known.at = now
-        learned = known.versions.setdefault(pod.containers, Learned())
-        known.versions.move_to_end(pod.containers)
-        learned.revision = pod.revision
+        learned = known.versions.pop(template.containers, None) or Learned()
+        known.versions[template.containers] = learned  # at the end: the one that was read last
+        learned.revision = template.revision
         for usage, value in ((learned.cpu, cpu_milli), (learned.memory, memory_bytes)):
             if value is not None and math.isfinite(value) and value >= 0:
                 usage.add(value, now)
         if len(known.versions) > MAX_VERSIONS:
-            known.versions.popitem(last=False)
+            del known.versions[next(iter(known.versions))]
         oldest = next(iter(self._workloads.values()))
         if len(self._workloads) > MAX_WORKLOADS or oldest.at < now - KEEP_S:
             self._workloads.popitem(last=False)
