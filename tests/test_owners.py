@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec import Raw
 
-from tests.builders import NAMESPACE, Json, decode_pod, make_owner, make_pod
-from webhook import kube
+from tests.builders import NAMESPACE, Json, decode_pod, make_owner, make_pod, to_bytes
+from webhook import kinds, kube
 from webhook.cluster import Cluster
 from webhook.owners import JOB, REPLICA_SET, STATEFUL_SET, Owners, Workload
 
@@ -133,3 +134,26 @@ def test_pods_that_are_gone_are_counted_no_more() -> None:
 
     assert cluster.owners.outstanding(mine) == 5
     assert cluster.owners.pods(Workload(NAMESPACE, REPLICA_SET, "mine")) == 0
+
+
+def test_owners_are_watched() -> None:
+    cluster, restarted = Cluster(), list[str]()
+    watched = kinds.owner_kinds(cluster, restarted.append)
+    assert [kind.path for kind in watched] == [
+        "/apis/apps/v1/replicasets",
+        "/apis/apps/v1/statefulsets",
+        "/apis/batch/v1/jobs",
+    ]
+    for kind, own in zip(watched, (REPLICA_SET, STATEFUL_SET, JOB), strict=True):
+        raw = Raw(to_bytes({"metadata": {"name": "x", "namespace": NAMESPACE}, "spec": {"replicas": 1}}))
+        kind.apply("ADDED", raw)
+        assert cluster.owners.outstanding(pod(own, "x")) == 1
+
+        kind.apply("DELETED", raw)
+        assert cluster.owners.outstanding(pod(own, "x")) is None
+
+        kind.apply("MODIFIED", raw)
+        kind.replace([])
+        assert cluster.owners.outstanding(pod(own, "x")) is None
+        kind.restarted()
+    assert restarted == ["replicasets", "statefulsets", "jobs"]
