@@ -16,7 +16,7 @@ from ..cluster.simulation import Simulation
 from ..cluster.trimtab import Trimtab
 from . import balance
 from .balance import Workload
-from .conftest import STEERED, STOCK, create, decision
+from .conftest import STEERED, STOCK, MakeNamespace, create, decision
 
 PODS = 300
 SEEDS = (1, 2, 3)
@@ -72,6 +72,24 @@ def test_a_deployment_is_placed_by_what_its_pods_use_from_its_second_scale_up(
     assert efficiency >= 0.9
 
 
+def test_the_next_run_of_a_cron_job_is_placed_by_what_the_last_one_used(
+    plane: ControlPlane, trimtab: Trimtab, make_namespace: MakeNamespace
+) -> None:
+    namespace, known = make_namespace("enabled"), trimtab.metrics()["trimtab_learned_workloads"]
+    plane.request("POST", f"/apis/batch/v1/namespaces/{namespace}/cronjobs", cron_job())
+
+    first = run_job(plane, namespace, "first")
+    wait_learned(trimtab, int(known) + 1)
+    plane.kubectl("delete", "job", "first", "-n", namespace)
+    second = run_job(plane, namespace, "second")
+
+    assert [expected(pod) for pod in first] == [("250m", "requests")] * 2
+    for pod in second:
+        cpu, source = expected(pod)
+        assert source == "learned"
+        assert usage.quantity(cpu) == pytest.approx(2.0, rel=0.05)
+
+
 def test_workloads_that_use_other_than_they_request_are_balanced_once_they_are_known(
     plane: ControlPlane,
     simulation: Simulation,
@@ -119,6 +137,33 @@ def _measure(
         flush=True,
     )
     return found["learned"]
+
+
+def cron_job() -> dict[str, Any]:
+    """Return a CronJob that runs when it is told to: two Pods that request 250m and use 2 CPU."""
+    requests = {"cpu": "250m", "memory": "256Mi"}
+    container = {"name": "sum", "image": "registry.example/sum:1", "resources": {"requests": requests}}
+    template = {
+        "metadata": {"annotations": {usage.CPU: "2", "sim.trimtab.dev/run-for": "10m"}},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    job = {"parallelism": 2, "completions": 2, "template": template}
+    return {
+        "metadata": {"name": "nightly"},
+        "spec": {"schedule": "0 3 * * *", "suspend": True, "jobTemplate": {"spec": job}},
+    }
+
+
+def run_job(plane: ControlPlane, namespace: str, name: str) -> list[dict[str, Any]]:
+    """Run the CronJob now; return the two Pods of this run."""
+    plane.kubectl("create", "job", name, "--from=cronjob/nightly", "-n", namespace)
+
+    def pods() -> list[dict[str, Any]]:
+        found = balance.pods(plane, namespace)
+        mine = [pod for pod in found if pod["metadata"]["ownerReferences"][0]["name"] == name]
+        return mine if len(mine) == 2 else []
+
+    return waiting.until(pods, f"two Pods of {name}", timeout_s=balance.BOUND_WITHIN_S)
 
 
 def workloads(seed: int) -> list[Workload]:
