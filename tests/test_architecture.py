@@ -20,6 +20,7 @@ CORE = (
     "expectation",
     "filters",
     "kube",
+    "learning",
     "ledger",
     "load",
     "owners",

@@ -74,6 +74,10 @@ DECLARED: dict[str, tuple[Json, tuple[int, int | None]]] = {
     "nothing": (spec(one()), (0, None)),
     "a request": (spec(one({"cpu": "500m"})), (500, None)),
     "a limit stands for the request": (spec(one(None, {"cpu": 2})), (2000, 2000)),
+    "Koordinator's batch resources, in milli-CPU": (
+        spec(one({"kubernetes.io/batch-cpu": "2k"}, {"kubernetes.io/batch-cpu": "4k"})),
+        (2000, 4000),
+    ),
     "two containers": (
         spec(one({"cpu": "500m"}, {"cpu": "1"}), one({"cpu": "1"}, {"cpu": "3"})),
         (1500, 4000),

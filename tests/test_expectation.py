@@ -27,10 +27,10 @@ from tests.builders import (
     patch_in,
     to_bytes,
 )
-from webhook import admission, expectation, kube, policy
+from webhook import admission, expectation, kube, learning, policy
 from webhook.cluster import SHADOW, Cluster
 from webhook.estimate import Estimator
-from webhook.expectation import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
+from webhook.learning import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
 from webhook.owners import REPLICA_SET
 
 HASH = "5f"
@@ -86,7 +86,7 @@ def test_the_next_pod_is_expected_to_use_what_the_running_ones_use() -> None:
 
     read(cluster, "b", 4000.0, 3.0 * GIB)
     assert expected(cluster) == LEARNED
-    assert cluster.expectation.workloads == 1
+    assert cluster.learning.workloads == 1
 
 
 def test_a_pod_that_was_seen_to_start_counts_from_its_second_reading() -> None:
@@ -211,7 +211,7 @@ def test_what_was_learned_outlives_the_pods() -> None:
     cluster.replace_pods([], NOW)
 
     assert expected(cluster) == LEARNED
-    assert cluster.expectation.namespaces() == []
+    assert cluster.learning.namespaces() == []
 
 
 def test_what_was_learned_does_not_live_for_ever() -> None:
@@ -227,7 +227,7 @@ def test_what_was_learned_does_not_live_for_ever() -> None:
 
 def test_the_number_of_workloads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_WORKLOADS <= 10_000
-    monkeypatch.setattr(expectation, "MAX_WORKLOADS", 2)
+    monkeypatch.setattr(learning, "MAX_WORKLOADS", 2)
     cluster = running(*(make(app, app=app) for app in ("a", "b", "c")))
     for at in (NOW, NOW + 15):
         for app in ("a", "b", "c"):
@@ -291,7 +291,7 @@ def test_namespaces_that_are_learned_from(label: str | None, learns: bool, pods_
         cluster.replace_namespaces([named(label)])
         running(make("a"), cluster=cluster)
 
-    assert cluster.expectation.namespaces() == ([NAMESPACE] if learns else [])
+    assert cluster.learning.namespaces() == ([NAMESPACE] if learns else [])
     assert not cluster.unenrolled
 
 
@@ -310,7 +310,7 @@ def test_a_namespace_switched_on_and_off() -> None:
     assert expected(cluster) == LEARNED
 
     cluster.set_namespace(named(None))
-    assert cluster.expectation.namespaces() == []
+    assert cluster.learning.namespaces() == []
     assert expected(cluster) == REQUESTS
 
 

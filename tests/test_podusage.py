@@ -120,6 +120,7 @@ BOTH = {"items": [item(WHOLE), item(WHOLE, name="b"), 3, {"metadata": None}]}
 
 async def test_only_steered_namespaces_are_asked_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = make_cluster(on="enabled", dark="shadow", off=None)
+    cluster.set_pod(decode_pod(job_pod("a", "unseen")), None)
     source = Source(metrics_on=BOTH, metrics_dark=BOTH, metrics_off=BOTH)
 
     async with polling(source, cluster, monkeypatch):

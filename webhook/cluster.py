@@ -11,6 +11,7 @@ import numpy as np
 from webhook import decision, filters, kube, planner
 from webhook.expectation import Expectation, Expected
 from webhook.lateness import Readings
+from webhook.learning import Learning
 from webhook.ledger import Ledger, Load, Share
 from webhook.owners import Owners
 from webhook.quantity import QuantityError
@@ -41,7 +42,8 @@ class Cluster:
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
         self.owners = Owners()
-        self.expectation = Expectation(self.owners)
+        self.learning = Learning(self.owners)
+        self.expectation = Expectation(self.learning)
         # Namespaces that came to be steered while their Pods were running: nobody enrolled those yet.
         self.unenrolled: set[str] = set()
         self._most: tuple[float, float] | None = None
@@ -74,7 +76,7 @@ class Cluster:
         self.namespaces[name] = namespace.metadata.labels or {}
         steered = self.steering(name)
         if before and not steered:
-            self.expectation.drop(name)
+            self.learning.drop(name)
             self.unenrolled.discard(name)
         elif steered and not before:
             self.unenrolled.add(name)
@@ -151,10 +153,10 @@ class Cluster:
 
     def _enroll(self, uid: str, pod: kube.Pod, *, covered: bool) -> None:
         if self.steering(pod.metadata.namespace):
-            self.expectation.join(uid, pod, covered=covered)
+            self.learning.join(uid, pod, covered=covered)
 
     def remove_pod(self, uid: str) -> None:
-        self.expectation.leave(uid)
+        self.learning.leave(uid)
         self._pending.discard(uid)
         self.ledger.release(uid)
         bound = self._bound.pop(uid, None)
@@ -202,7 +204,7 @@ class Cluster:
             return known
         changed = self._bound[uid] = Bound(self.nodes.bind(node_name, requests), requests)
         self.nodes.unbind(known.row, known.requests)
-        self.expectation.resize(uid, pod)
+        self.learning.resize(uid, pod)
         return changed
 
     def _release_admission(self, pod: kube.Pod) -> None:
@@ -327,10 +329,10 @@ class Cluster:
             cpu_milli = None
         if memory_bytes is not None and memory_bytes > PLAUSIBLE * most_memory:
             memory_bytes = None
-        self.expectation.observe(namespace, name, cpu_milli, memory_bytes, timestamp=timestamp, now=now)
+        self.learning.observe(namespace, name, cpu_milli, memory_bytes, timestamp=timestamp, now=now)
 
     def pin_pod_usage(
         self, namespace: str, name: str, cpu_milli: float | None, memory_bytes: float | None
     ) -> None:
         """Take in a reading of a Pod that stands for as long as the process runs (embedded mode)."""
-        self.expectation.pin(namespace, name, cpu_milli, memory_bytes)
+        self.learning.pin(namespace, name, cpu_milli, memory_bytes)

@@ -90,6 +90,6 @@ class Metrics:
         self._pods.set(cluster.pods)
         self._ledger.labels("in-flight").set(cluster.ledger.in_flight)
         self._ledger.labels("bound").set(cluster.ledger.unseen)
-        self._workloads.set(cluster.expectation.workloads)
+        self._workloads.set(cluster.learning.workloads)
         self._synced.set(cluster.synced)
         return await asyncio.to_thread(generate_latest, self.registry)

@@ -78,11 +78,11 @@ async def _pause(seconds: float) -> None:
 
 
 def _wanted(cluster: Cluster) -> list[str]:
-    """Name the namespaces to ask about: steered, or in shadow, with Pods that something can be learned of."""
+    """Name the namespaces to ask about: those that are known to be steered, and have Pods to learn from."""
     if not cluster.expectation.estimator.learn:
         return []
-    names = {*cluster.expectation.namespaces(), *cluster.unenrolled}
-    return sorted(name for name in names if name in cluster.namespaces and cluster.steering(name))
+    names = {*cluster.learning.namespaces(), *cluster.unenrolled}
+    return sorted(name for name in names if name in cluster.namespaces)
 
 
 async def ask(api: Api, cluster: Cluster, namespace: str, now: Callable[[], float]) -> None:
