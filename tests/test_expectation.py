@@ -40,11 +40,11 @@ def make(uid: str | None = None, *, app: str = "web", template_hash: str = HASH,
     """Return a Pod of a Deployment, as its ReplicaSet made it; with a uid, one that runs on n1."""
     if uid is not None:
         fields = {"node": "n1", "phase": "Running", **fields}
+    owner = {"ownerReferences": [make_owner(REPLICA_SET, f"{app}-{template_hash}")]}
     return make_pod(
         uid=uid,
         labels={"pod-template-hash": template_hash},
-        metadata={"ownerReferences": [make_owner(REPLICA_SET, f"{app}-{template_hash}")]},
-        **{"cpu": "1", "memory": "1Gi", **fields},
+        **{"cpu": "1", "memory": "1Gi", "metadata": owner, **fields},
     )
 
 
@@ -163,10 +163,8 @@ def test_which_pods_are_one_workload(fields: Json, known: bool) -> None:  # noqa
     cluster = running(make("a"), make("b"))
     read(cluster, "a")
     read(cluster, "b")
-    raw = make(**{key: value for key, value in fields.items() if key != "metadata"})
-    raw["metadata"] |= {"ownerReferences": []} if "metadata" in fields else {}
 
-    assert (cluster.expected(decode_pod(raw)).sources[0] == "learned") == known
+    assert (cluster.expected(decode_pod(make(**fields))).sources[0] == "learned") == known
 
 
 def test_a_deployments_next_replica_set_goes_on_from_what_is_known() -> None:
@@ -235,6 +233,21 @@ def test_the_number_of_workloads_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
             read(cluster, app, at=at + 1)
 
     assert [expected(cluster, app=app)[2][0] for app in ("a", "b", "c")] == ["requests", "learned", "learned"]
+
+
+def test_the_workload_that_was_not_read_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learning, "MAX_WORKLOADS", 2)
+    cluster = running(*(make(app, app=app) for app in ("a", "b", "c")))
+    for at, app in enumerate(("a", "a", "b", "b", "a", "c", "c")):
+        read(cluster, app, at=NOW + at)
+
+    assert [expected(cluster, app=app)[2][0] for app in ("a", "b", "c")] == ["learned", "requests", "learned"]
+
+
+def test_nothing_is_learned_of_daemon_sets_whose_pods_are_not_placed() -> None:
+    raw = make("a", metadata={"ownerReferences": [make_owner("DaemonSet", "agent")]})
+
+    assert running(raw).learning.namespaces() == []
 
 
 def test_the_versions_of_a_workload_are_bounded() -> None:
