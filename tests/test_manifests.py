@@ -255,10 +255,9 @@ def rights(kind: str) -> set[tuple[str, str, str, str]]:
 
 
 def test_rights_in_the_cluster_are_to_watch_and_to_publish_the_ca() -> None:
+    core = ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims")
     watched = [
-        ("", "nodes"),
-        ("", "pods"),
-        ("", "namespaces"),
+        *(("", kind) for kind in core),
         ("scheduling.k8s.io", "priorityclasses"),
         ("apps", "replicasets"),
         ("apps", "statefulsets"),

@@ -22,6 +22,7 @@ from tests.builders import (
     make_term,
 )
 from webhook import filters, kube, stock, stockscores
+from webhook.pods import read_shape
 from webhook.snapshot import Snapshot
 from webhook.stock import StockScheduler
 
@@ -32,7 +33,7 @@ def snapshot(*nodes: Json, bound: Sequence[Json] = ()) -> Snapshot:
         result.set_node(decode_node(node))
     for raw in bound:
         pod = decode_pod(raw)
-        result.bind(pod.spec.node_name or "", kube.read_requests(pod.spec))
+        result.bind(pod.spec.node_name or "", read_shape(pod))
     return result
 
 
@@ -70,6 +71,20 @@ def test_least_allocated(name: str) -> None:
     (cpu, memory), there, pod, expected = LEAST_ALLOCATED[name]
     nodes = snapshot(make_node(cpu=cpu, memory=memory), bound=there)
     assert stockscores.least_allocated(requests(*pod), nodes, rows(nodes)).tolist() == [expected]
+
+
+def test_least_allocated_leaves_out_what_the_pod_requests_as_a_whole() -> None:
+    """CPU 100(8-1-1)/8 = 75, memory 100(8-4-2)/8 = 25: the bound Pod's 4Gi as a whole do count."""
+    whole = {"requests": {"cpu": "4", "memory": "4Gi"}}
+    nodes = snapshot(
+        make_node("n1", cpu="8", memory="8Gi"),
+        bound=[
+            make_pod(uid="b", node="n1", cpu="1", memory="1Gi", resources={"requests": {"memory": "4Gi"}})
+        ],
+    )
+    pod = decode_pod(make_pod(cpu="1", memory="2Gi", resources=whole))
+    scores = scheduler(nodes).scores(pod, filters.demand(pod), rows(nodes))
+    assert scores["NodeResourcesFit"].tolist() == [50]
 
 
 BALANCED: dict[str, tuple[tuple[str, str], list[Json], tuple[object, object], int]] = {
@@ -359,6 +374,32 @@ def test_the_default_spread_counts_only_nodes_that_the_pod_may_use() -> None:
     # Without the selector, as in the table above: raw 9 and 6.
     assert model.scores(pod, filters.demand(pod), scored)["PodTopologySpread"].tolist() == [100, 100]
     assert model.scores(free, filters.demand(free), scored)["PodTopologySpread"].tolist() == [66, 100]
+
+
+def test_a_pods_own_constraints_replace_the_default_spread() -> None:
+    """Of zones a and b the first runs two Pods of the owner, the second one that the constraint selects."""
+    nodes = snapshot(*(make_node(name, labels={kube.ZONE: name}) for name in "ab"))
+    owned = {"ownerReferences": [make_owner("ReplicaSet", "web-1")]}
+    model = scheduler(nodes)
+    for _ in range(2):
+        model.bind(decode_pod(make_pod(metadata=owned)), "a")
+    model.bind(decode_pod(make_pod(labels={"app": "web"})), "b")
+    model.bind(decode_pod(make_pod(labels={"app": "web"}, metadata={"deletionTimestamp": "now"})), "a")
+
+    def scores(action: str) -> list[int]:
+        constraint = {
+            "topologyKey": kube.ZONE,
+            "maxSkew": 1,
+            "whenUnsatisfiable": action,
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+        pod = decode_pod(make_pod(metadata=owned, topologySpreadConstraints=[constraint]))
+        spread = model.scores(pod, filters.demand(pod), rows(nodes))["PodTopologySpread"]
+        return list(spread.tolist())
+
+    # Two zones, ln(2+2) = 1.386: raw 0 and 1, of at most 1.
+    assert scores("ScheduleAnyway") == [100, 0]
+    assert scores("DoNotSchedule") == [0, 0]
 
 
 def test_nodes_that_appear_later_are_scheduled_to() -> None:

@@ -38,6 +38,7 @@ class Answer:
     name: str = ""
     dry_run: bool = False
     detail: str = ""
+    plan: planner.Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +86,7 @@ def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late
         name=request.name or decided.name,
         dry_run=bool(request.dry_run),
         detail=detail,
+        plan=decided.plan,
     )
 
 
@@ -128,7 +130,7 @@ def _decide_pod(
     if decision.is_own_output(pod) and decision.is_recent(pod, clock.time):
         return _already_decided(pod)
     try:
-        demand = filters.demand(pod)
+        demand = filters.demand(pod, request.namespace)
         expected = cluster.expected(pod, request.namespace)
     except quantity.QuantityError:
         return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
@@ -213,9 +215,14 @@ def _plan(
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
+    seen = view(expected, cluster, policy, clock)
+    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, seen, policy.profile)
+
+
+def view(expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
+    """Return what a plan for a Pod of that expected use sees of the nodes at `clock`."""
     cluster.ledger.expire(clock.now)
-    view = load.view(cluster.nodes, expected, clock.now, policy.stale_after_s)
-    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, view, policy.profile)
+    return load.view(cluster.nodes, expected, clock.now, policy.stale_after_s)
 
 
 def _record(

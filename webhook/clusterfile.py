@@ -49,9 +49,9 @@ def load(path: Path) -> Cluster:
                 continue
             item = msgspec.json.decode(raw, type=_TYPES[kind])
         except (msgspec.DecodeError, RecursionError) as error:
-            problems.append(_problem(where, error))
+            problems.append(problem(where, error))
             continue
-        bad = [Problem(f"{where}.{path}", text) for path, text in _bad_quantities(item)]
+        bad = [Problem(f"{where}.{path}", text) for path, text in bad_quantities(item)]
         problems += bad
         if bad:
             continue
@@ -81,9 +81,9 @@ def _parse(path: Path, content: bytes) -> _Items:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise ConfigError([Problem(str(path), f"is neither JSON nor YAML: {line}{error.problem}")]) from None
     except (yaml.YAMLError, msgspec.MsgspecError, RecursionError, ValueError) as error:
-        problem = _problem(str(path), error)
+        found = problem(str(path), error)
         raise ConfigError(
-            [Problem(problem.path, f"expected a List of Kubernetes objects: {problem.message}")]
+            [Problem(found.path, f"expected a List of Kubernetes objects: {found.message}")]
         ) from None
 
 
@@ -98,7 +98,8 @@ def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> lis
     return problems
 
 
-def _bad_quantities(item: Any) -> list[tuple[str, str]]:
+def bad_quantities(item: Any) -> list[tuple[str, str]]:
+    """Return each quantity of an object that is none, as its path and what was expected."""
     found: list[tuple[str, str]] = []
 
     def check(where: str, amounts: Mapping[str, Any] | None) -> None:
@@ -129,11 +130,12 @@ def _bad_quantities(item: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _problem(where: str, error: Exception) -> Problem:
+def problem(where: str, error: Exception) -> Problem:
+    """Return what msgspec found, at the path below `where` that it names."""
     match = _AT.fullmatch(str(error))
     what, inner = (match["what"], match["path"]) if match else (str(error), None)
     text = what.replace("Expected", "expected").replace(", got", ", found").replace("`", "")
-    return Problem(f"{where}.{inner}" if inner else where, text)
+    return Problem(".".join(filter(None, (where, inner))), text)
 
 
 _CAMEL = {"containers": "containers", "init_containers": "initContainers"}
@@ -145,6 +147,8 @@ _TYPES: Mapping[str, type[Any]] = {
     "Pod": kube.Pod,
     "Namespace": kube.Named,
     "PriorityClass": kube.Named,
+    "PersistentVolume": kube.PersistentVolume,
+    "PersistentVolumeClaim": kube.PersistentVolumeClaim,
     "NodeMetrics": kube.NodeMetrics,
     "PodMetrics": kube.PodMetrics,
     **dict.fromkeys(_OWNERS, kube.Controller),
@@ -155,6 +159,8 @@ _KINDS: Mapping[str, Callable[[Cluster, Any], None]] = {
     "Pod": lambda cluster, pod: cluster.set_pod(pod, None),
     "Namespace": Cluster.set_namespace,
     "PriorityClass": Cluster.set_priority_class,
+    "PersistentVolume": lambda cluster, volume: cluster.nodes.volumes.set_volume(volume),
+    "PersistentVolumeClaim": lambda cluster, claim: cluster.nodes.volumes.set_claim(claim),
     "NodeMetrics": lambda _cluster, _reading: None,
     "PodMetrics": lambda _cluster, _reading: None,
     **{kind: partial(lambda kind, cluster, item: cluster.owners.set(kind, item), kind) for kind in _OWNERS},

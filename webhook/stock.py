@@ -1,14 +1,18 @@
 """A model of the stock kube-scheduler (1.36, default configuration): what it does with a Pod. No I/O here.
 
 Filter, the sample of nodes that is scored, the weighted sum of `stockscores`, ties broken at random.
-Not modelled: Pod affinity, volumes, images, preemption, resource claims; with none in play they say
-nothing. The default spread counts the Pods of the same owner, as its selector does; a Service's selector,
-which counts where there is no such owner, is not known here.
+Not modelled: preferred Pod affinity, volumes that are not bound yet, images, preemption, resource claims;
+with none in play they say nothing. The default spread counts the Pods of the same owner, as its selector
+does; a Service's selector, which counts where there is no such owner, is not known here.
 """
 
+import msgspec
 import numpy as np
 
 from webhook import filters, kube, stockscores
+from webhook.filters import spread
+from webhook.filters.demand import read_spread
+from webhook.pods import read_shape
 from webhook.snapshot import IntArray, Mask, Snapshot
 
 # pkg/scheduler/apis/config/v1/default_plugins.go.
@@ -30,8 +34,6 @@ DEFAULT_SPREAD = ((kube.HOSTNAME, 3), (kube.ZONE, 5))
 # Owners whose selector the scheduler looks up for the default spread (plugins/helper/spread.go).
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
 
-_FILTERS = tuple(check for name, check in filters.FILTERS.items() if name != "NodeReady")
-
 Owner = tuple[str, str, str]
 
 
@@ -52,7 +54,6 @@ class StockScheduler:
         self._next_start = 0
         self._seen = (-1, -1)
         self._order: IntArray = np.zeros(0, np.int64)
-        self._domains: dict[str, IntArray] = {}
         self._owned: dict[Owner, IntArray] = {}
 
     def schedule(self, pod: kube.Pod) -> str | None:
@@ -67,10 +68,10 @@ class StockScheduler:
 
     def bind(self, pod: kube.Pod, node_name: str) -> None:
         """Count `pod` on a node, as a bound Pod that the scheduler sees."""
-        row = self.nodes.bind(node_name, kube.read_requests(pod.spec))
+        bound = self.nodes.bind(node_name, read_shape(pod))
         owner = _owner(pod)
-        if owner is not None:
-            self._owned_by(owner)[row] += 1
+        if owner is not None and not bound.shape.terminating:
+            self._owned_by(owner)[bound.row] += 1
 
     def sample(self, mask: Mask) -> IntArray:
         """Return the feasible rows that are scored, in the order found, and move on for the next Pod.
@@ -96,8 +97,8 @@ class StockScheduler:
             "NodeAffinity": stockscores.node_affinity(
                 (affinity.preferred if affinity else None) or (), self.nodes, rows
             ),
-            "PodTopologySpread": stockscores.topology_spread(self._spreads(pod, demand), rows),
-            "NodeResourcesFit": stockscores.least_allocated(demand.requests, self.nodes, rows),
+            "PodTopologySpread": self._topology_spread(pod, demand, rows),
+            "NodeResourcesFit": stockscores.least_allocated(_without_own(pod, demand), self.nodes, rows),
             "NodeResourcesBalancedAllocation": stockscores.balanced_allocation(
                 demand.requests, self.nodes, rows
             ),
@@ -110,14 +111,32 @@ class StockScheduler:
         ties = np.flatnonzero(total == total.max())
         return int(rows[ties[self._rng.integers(ties.size)]])
 
-    def _spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
-        """Return the system's default constraints for a Pod that a known owner selects."""
+    def _topology_spread(self, pod: kube.Pod, demand: filters.Demand, rows: IntArray) -> IntArray:
+        """Score by the Pod's soft constraints; where it has none of any kind, by the system's default."""
+        if pod.spec.topology_spread_constraints:
+            return stockscores.topology_spread(self._own_spreads(pod, demand), rows, require_all=True)
+        return stockscores.topology_spread(self._default_spreads(pod, demand), rows)
+
+    def _own_spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
+        return tuple(
+            stockscores.Spread(
+                self.nodes.domains(constraint.topology_key).of,
+                constraint.topology_key == kube.HOSTNAME,
+                constraint.max_skew,
+                spread.matching_pods(constraint, demand, self.nodes)
+                * spread.included(constraint, demand, self.nodes),
+            )
+            for constraint in read_spread(pod.spec, demand.labels, "ScheduleAnyway")
+        )
+
+    def _default_spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
+        """Return the system's constraints for a Pod that a known owner selects."""
         owner = _owner(pod)
         if owner is None:
             return ()
         matching = self._owned_by(owner)[: self.nodes.size] * filters.node_affinity(demand, self.nodes)
         return tuple(
-            stockscores.Spread(self._domains[key], key == kube.HOSTNAME, max_skew, matching)
+            stockscores.Spread(self.nodes.domains(key).of, key == kube.HOSTNAME, max_skew, matching)
             for key, max_skew in DEFAULT_SPREAD
         )
 
@@ -135,7 +154,6 @@ class StockScheduler:
         if self._seen != seen:
             self._seen = seen
             self._order = node_order(self.nodes)
-            self._domains = {key: stockscores.domains(key, self.nodes) for key, _ in DEFAULT_SPREAD}
 
 
 # Filter and sample
@@ -143,10 +161,7 @@ class StockScheduler:
 
 def feasible(demand: filters.Demand, nodes: Snapshot) -> Mask:
     """Rows that pass the scheduler's Filter; it leaves readiness to a taint."""
-    mask = nodes.exists[: nodes.size].copy()
-    for check in _FILTERS:
-        mask &= check(demand, nodes)
-    return mask
+    return filters.feasible(demand, nodes, but="NodeReady")
 
 
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
@@ -176,6 +191,17 @@ def _zone_key(nodes: Snapshot, row: int) -> str:
     )
     zone = labels.get("failure-domain.beta.kubernetes.io/zone", labels.get(kube.ZONE))
     return f"{region or ''}:\0:{zone or ''}"
+
+
+def _without_own(pod: kube.Pod, demand: filters.Demand) -> kube.Requests:
+    """Return the requests without what the Pod requests as a whole, which NodeResourcesFit does not score.
+
+    noderesources/fit.go, getScorer: nothing tells the scorer that Pod-level requests are enabled. Those of
+    bound Pods are counted.
+    """
+    if pod.spec.resources is None:
+        return demand.requests
+    return kube.read_requests(msgspec.structs.replace(pod.spec, resources=None))
 
 
 def _owner(pod: kube.Pod) -> Owner | None:

@@ -1,41 +1,17 @@
-"""Which nodes could take a Pod: the scheduler's Filter, as far as the webhook can know it. No I/O here.
-
-Each predicate is named for the scheduler plugin that would refuse. Not modelled here, so never a
-reason to exclude a node: host ports, Pod affinity, volumes, hard topology spread, dynamic resources.
-"""
+"""What a node itself decides: its taints, labels and room. No I/O here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
 from webhook import kube
-from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Mask, Snapshot, Taints
+from webhook.filters.demand import Demand
+from webhook.snapshot import Mask, Snapshot, Taints
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a Pod asks of a node: requests, selectors and tolerations."""
-
-    requests: kube.Requests
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    required: tuple[kube.Term, ...] | None = None
-    tolerations: tuple[kube.Toleration, ...] = ()
-
-
-def demand(pod: kube.Pod) -> Demand:
-    """Read what `pod` asks of a node; raise QuantityError on a bad quantity."""
-    spec = pod.spec
-    required = kube.required_terms(spec)
-    return Demand(
-        requests=kube.read_requests(spec),
-        node_selector=spec.node_selector or {},
-        required=None if required is None else tuple(required),
-        tolerations=tuple(spec.tolerations or ()),
-    )
+# The effects that keep a Pod off a node.
+REPELLING = ("NoSchedule", "NoExecute")
 
 
 def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
@@ -49,19 +25,19 @@ def node_ready(_demand: Demand, nodes: Snapshot) -> Mask:
 
 
 def taint_toleration(demand: Demand, nodes: Snapshot) -> Mask:
-    return _by_taints(nodes, lambda taints: _untolerated(demand, taints, ("NoSchedule", "NoExecute")))
+    return _by_taints(nodes, lambda taints: untolerated(demand, taints, REPELLING))
 
 
 def prefers_to_avoid(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes with a PreferNoSchedule taint that the Pod does not tolerate: allowed, but outvoted."""
-    return ~_by_taints(nodes, lambda taints: _untolerated(demand, taints, ("PreferNoSchedule",)))
+    return ~_by_taints(nodes, lambda taints: untolerated(demand, taints, ("PreferNoSchedule",)))
 
 
 def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes that match the nodeSelector and any one of the required terms."""
     mask = np.ones(nodes.size, np.bool_)
     for key, value in demand.node_selector.items():
-        mask &= _rows(nodes, nodes.label_index.get(key, {}).get(value, ()))
+        mask &= mask_of(nodes, nodes.label_index.get(key, {}).get(value, ()))
     if demand.required is not None:
         mask &= match_any(demand.required, nodes)
     return mask
@@ -69,40 +45,26 @@ def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
 
 def node_resources_fit(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes with room for the requests beside what is bound (noderesources/fit.go: fitsRequest)."""
-    size, requests = nodes.size, demand.requests
+    size = nodes.size
     allocatable, requested = nodes.allocatable[:, :size], nodes.requested[:, :size]
-    mask: Mask = requested[PODS] + 1 <= allocatable[PODS]
-    wanted = [
-        (CPU, requests.cpu_milli),
-        (MEMORY, requests.memory_bytes),
-        (EPHEMERAL, requests.ephemeral_bytes),
-    ]
-    for resource, value in requests.extended:
+    mask = np.ones(size, np.bool_)
+    for resource, value in wanted(demand.requests):
         column = nodes.resources.get(resource)
         if column is None:
             return np.zeros(size, np.bool_)
-        wanted.append((column, value))
-    for column, value in wanted:
-        if value > 0:
-            mask &= requested[column] + value <= allocatable[column]
+        mask &= requested[column] + value <= allocatable[column]
     return mask
 
 
-FILTERS: Mapping[str, Callable[[Demand, Snapshot], Mask]] = {
-    "NodeUnschedulable": node_unschedulable,
-    "NodeReady": node_ready,
-    "TaintToleration": taint_toleration,
-    "NodeAffinity": node_affinity,
-    "NodeResourcesFit": node_resources_fit,
-}
-
-
-def feasible(demand: Demand, nodes: Snapshot) -> Mask:
-    """Rows of the nodes that pass every filter."""
-    mask = nodes.exists[: nodes.size].copy()
-    for check in FILTERS.values():
-        mask &= check(demand, nodes)
-    return mask
+def wanted(requests: kube.Requests) -> list[tuple[str, int]]:
+    """Return what has to fit, by resource, in its base unit: a Pod's place, and each amount above zero."""
+    amounts = [
+        (kube.CPU, requests.cpu_milli),
+        (kube.MEMORY, requests.memory_bytes),
+        (kube.EPHEMERAL, requests.ephemeral_bytes),
+        *requests.extended,
+    ]
+    return [(kube.PODS, 1), *((resource, value) for resource, value in amounts if value > 0)]
 
 
 def tolerates(tolerations: Iterable[kube.Toleration], taint: tuple[str, str, str]) -> bool:
@@ -122,11 +84,12 @@ def _covers(toleration: kube.Toleration, value: str) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == value
 
 
-def _untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> bool:
-    return any(taint[2] in effects and not tolerates(demand.tolerations, taint) for taint in taints)
+def untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return the taints of these effects, as (key, value, effect), that the Pod does not tolerate."""
+    return [taint for taint in taints if taint[2] in effects and not tolerates(demand.tolerations, taint)]
 
 
-def _by_taints(nodes: Snapshot, refused: Callable[[Taints], bool]) -> Mask:
+def _by_taints(nodes: Snapshot, refused: Callable[[Taints], object]) -> Mask:
     """Decide once for every distinct set of taints, then look the verdict up for every node."""
     verdicts = np.fromiter((not refused(taints) for taints in nodes.taint_sets), np.bool_)
     return verdicts[nodes.taint_set[: nodes.size]]
@@ -198,7 +161,7 @@ def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
     if requirement.key != "metadata.name" or len(values) != 1:
         return np.zeros(nodes.size, np.bool_)
     row = nodes.row(values[0])
-    mask = _rows(nodes, () if row is None else (row,))
+    mask = mask_of(nodes, () if row is None else (row,))
     match requirement.operator:
         case "In":
             return mask
@@ -209,10 +172,10 @@ def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
 
 
 def _union(nodes: Snapshot, groups: Iterable[Iterable[int]]) -> Mask:
-    return _rows(nodes, chain.from_iterable(groups))
+    return mask_of(nodes, chain.from_iterable(groups))
 
 
-def _rows(nodes: Snapshot, rows: Iterable[int]) -> Mask:
+def mask_of(nodes: Snapshot, rows: Iterable[int]) -> Mask:
     mask = np.zeros(nodes.size, np.bool_)
     mask[np.fromiter(rows, np.int64)] = True
     return mask
