@@ -1,6 +1,7 @@
 """What is learned of workloads, what annotations say, and how both reach the ledger and the decision."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -27,11 +28,12 @@ from tests.builders import (
     patch_in,
     to_bytes,
 )
-from webhook import admission, expectation, kube, learning, policy
+from webhook import admission, expectation, explain, inputs, kube, learning, policy
 from webhook.cluster import SHADOW, Cluster
 from webhook.estimate import Estimator
 from webhook.learning import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
 from webhook.owners import REPLICA_SET
+from webhook.policyholder import PolicyHolder
 
 HASH = "5f"
 
@@ -510,9 +512,33 @@ def test_the_choice_follows_what_is_expected() -> None:
     assert decided(admit(cluster, make()))["names"][0][0] == "n2"
 
 
-def test_a_policy_from_the_configmap_says_how_much_is_expected() -> None:
-    from webhook.policyholder import PolicyHolder  # noqa: PLC0415, the shell, where the rest here is core
+def test_an_explanation_scores_with_what_is_expected() -> None:
+    nodes = (make_node("n1", cpu="8"), make_node("n2", cpu="16"))
+    cluster = running(make("a"), make("b"), cluster=make_cluster(*nodes, used={"n1": 3, "n2": 8}))
+    read(cluster, "a")
+    read(cluster, "b")
+    raw, current = make(), policy.default()
 
+    answer = admission.respond(explain.make_review(to_bytes(raw), NAMESPACE), cluster, current, CLOCK)
+    explained = explain.explain(answer, decode_pod(raw), cluster, current, CLOCK)
+
+    # 100 - (8 + 3) / 16, and 100 - (3 + 3) / 8
+    found = [(node.name, node.scores["utilization"]) for node in explained.nodes]
+    assert found == [("n2", 31.25), ("n1", 25.0)]
+    assert explained.plan.terms[0].nodes == ["n2"]
+
+
+def test_a_policy_file_says_how_much_is_expected(tmp_path: Path) -> None:
+    (tmp_path / "cluster").write_bytes(to_bytes({"kind": "List", "items": [make_node("n1")]}))
+    head = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\n"
+    (tmp_path / "policy").write_text(head + "expectedUsage: {cpu: {requestShare: 0.5}}")
+
+    cluster, _ = inputs.load(tmp_path / "cluster", tmp_path / "policy")
+
+    assert expected(cluster)[0] == 500.0
+
+
+def test_a_policy_from_the_configmap_says_how_much_is_expected() -> None:
     cluster = running()
     holder = PolicyHolder(policy.default(), cluster)
     text = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\nexpectedUsage: {cpu: {requestShare: 0.5}}"
