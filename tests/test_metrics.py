@@ -127,7 +127,12 @@ async def test_the_cluster_as_it_is_now() -> None:
 async def test_what_has_never_happened_is_zero_and_not_absent() -> None:
     samples = await exposed(Metrics(), Cluster())
 
-    for name in ("trimtab_usage_poll_failures_total", "trimtab_certificate_reload_failures_total"):
+    for name in (
+        "trimtab_usage_poll_failures_total",
+        "trimtab_pod_usage_poll_failures_total",
+        "trimtab_certificate_reload_failures_total",
+        "trimtab_learned_workloads",
+    ):
         assert samples[name, ()] == 0
 
 
