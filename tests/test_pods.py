@@ -12,7 +12,7 @@ from webhook.pods import Owner, Pods, Shape, read_shape
 from webhook.selectors import Requirement, Selector
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-APP_IS_WEB = Selector((Requirement("app", "In", frozenset({"web"})),))
+APP_IS_WEB = Selector((Requirement("app", frozenset({"web"})),))
 ALL = Selector()
 AGAINST_WEB: Json = {
     "podAntiAffinity": {
@@ -132,6 +132,7 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
         pods.remove(bound)
 
     assert not pods.namespaces
+    assert pods.shapes == 0
     assert not pods._ports  # noqa: SLF001, what no look-up shows
     assert not pods._terms  # noqa: SLF001
 
