@@ -799,8 +799,10 @@ def test_the_namespace_of_the_review_counts_towards_other_pods() -> None:
     against = {"topologyKey": kube.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [against]}}
     cluster.set_pod(decode_pod(make_pod(uid="v", node="n2", affinity=affinity)), None)
+    pod = make_pod(labels={"app": "web"}, containers=port)
     blank = make_pod(labels={"app": "web"}, containers=port)
     del blank["metadata"]["namespace"]
 
-    assert respond(blank, cluster=cluster).reason is Reason.NO_CANDIDATES
-    assert respond(blank, cluster=cluster, namespace="other").outcome is Outcome.STEERED
+    for each in (pod, blank):
+        assert respond(each, cluster=cluster).reason is Reason.NO_CANDIDATES
+        assert respond(each, cluster=cluster, namespace="other").outcome is Outcome.STEERED

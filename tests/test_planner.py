@@ -22,6 +22,7 @@ from webhook import filters, kube, load, patch, planner
 from webhook.ledger import Load
 from webhook.load import View
 from webhook.planner import MAX_NAMES, MAX_TERMS, Plan, Profile, Weighted
+from webhook.pods import read_shape
 from webhook.reasons import Reason
 from webhook.snapshot import FloatArray, Snapshot
 
@@ -373,6 +374,24 @@ def test_a_pod_with_too_many_requirements_towards_others_is_left_to_the_schedule
     far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
     assert plan(SOME_SSD, RISING, affinity=far) is Reason.USER_TERMS
+
+
+def test_and_so_is_one_that_would_have_to_be_compared_too_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    term = {"topologyKey": kube.ZONE, "labelSelector": {"matchLabels": {"app": "web", "tier": "a"}}}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    monkeypatch.setattr(planner, "MAX_COMPARISONS", 7)
+
+    def planned(shapes: int) -> Plan | Reason:
+        nodes = Snapshot()
+        for node in SOME_SSD:
+            nodes.set_node(decode_node(node))
+        for number in range(shapes):
+            nodes.bind("n1", read_shape(decode_pod(make_pod(labels={"n": str(number)}))))
+        demand = filters.demand(decode_pod(make_pod(affinity=far)))
+        return planner.plan(demand, (), nodes, load.view(nodes, POD, 0.0, 60.0), RISING)
+
+    assert isinstance(planned(3), Plan)  # 2 requirements x 3 shapes = 6 <= 7
+    assert planned(4) is Reason.USER_TERMS  # 8 > 7
 
 
 def test_a_weaker_strength_does_not_weaken_the_users_wish() -> None:

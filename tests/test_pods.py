@@ -12,7 +12,7 @@ from webhook.pods import Owner, Pods, Shape, read_shape
 from webhook.selectors import Requirement, Selector
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-APP_IS_WEB = Selector((Requirement("app", "In", frozenset({"web"})),))
+APP_IS_WEB = Selector((Requirement("app", frozenset({"web"})),))
 ALL = Selector()
 AGAINST_WEB: Json = {
     "podAntiAffinity": {
@@ -117,7 +117,6 @@ def test_pods_are_counted_by_row_and_found_by_namespace_and_label() -> None:
 
 def test_nothing_is_left_of_pods_that_are_gone() -> None:
     pods = Pods()
-    empty = [dict(vars(pods._ports)), dict(vars(pods._terms))]  # noqa: SLF001, what the look-ups do not show
     every = [
         shape(namespace=namespace, labels={"n": str(number % 3)}, affinity=AGAINST_WEB, containers=containers)
         for number in range(6)
@@ -133,7 +132,9 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
         pods.remove(bound)
 
     assert not pods.namespaces
-    assert [vars(pods._ports), vars(pods._terms)] == empty  # noqa: SLF001
+    assert pods.shapes == 0
+    assert not pods._ports  # noqa: SLF001, what no look-up shows
+    assert not pods._terms  # noqa: SLF001
 
 
 def test_a_bound_pod_that_changes_is_counted_as_what_it_is_now() -> None:

@@ -102,7 +102,7 @@ def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clo
         demand, expected = asked
         preferred = kube.preferred_terms(pod.spec)
         # Terms that stop a plan are not matched in one.
-        preferred = preferred if planner.room(demand, preferred) else []
+        preferred = preferred if planner.room(demand, preferred, cluster.nodes) else []
         view = admission.view(expected, cluster, policy, clock)
         seen = planner.consider(demand, preferred, nodes, view, policy.profile)
         found = _nodes(seen, refusals(demand, nodes), nodes, clock.now, policy.stale_after_s)

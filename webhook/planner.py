@@ -25,6 +25,10 @@ MAX_NAMES = 121
 # A Pod may carry thousands of terms and expressions; all others wait while they are matched.
 MAX_USER_TERMS = 100
 
+# What a Pod asks of others is held against each shape of bound Pods. One Pod for each of 100,000 shapes,
+# with five requirements, may still ask; it takes about a tenth of a second.
+MAX_COMPARISONS = 500_000
+
 # Below this spread of scores over the candidates, in points of 100, there is nothing to prefer.
 EQUAL_WITHIN = 0.01
 
@@ -113,7 +117,7 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
-    ceiling = room(pod, preferred)
+    ceiling = room(pod, preferred, nodes)
     if ceiling == 0:
         return Reason.USER_TERMS
     seen = consider(pod, preferred, nodes, view, profile)
@@ -143,12 +147,11 @@ def plan(
     )
 
 
-def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm]) -> int:
+def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot) -> int:
     """Return the largest weight that the user's own terms leave to others; 0 where none is to be added."""
-    if (
-        pod.oversized
-        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
-    ):
+    if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
+        return 0
+    if pod.asked > filters.MAX_POD_REQUIREMENTS or pod.asked * nodes.pods.shapes > MAX_COMPARISONS:
         return 0
     if any(_names_hosts(term.preference) for term in preferred):
         return 0

@@ -6,6 +6,7 @@ and unbinding cost O(1); a look-up goes over the shapes, not over the Pods.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Generic, TypeVar
 
 from webhook import kube, resize, selectors
@@ -95,6 +96,7 @@ class Pods:
     """Groups of bound Pods by namespace, by host port, and by what their anti-affinity keeps away."""
 
     def __init__(self) -> None:
+        self.shapes = 0
         self._groups: dict[str, dict[Shape, Group]] = {}
         self._ports: _Index[tuple[str, int], str] = _Index()
         self._terms: _Index[_Place, AffinityTerm] = _Index()
@@ -106,10 +108,12 @@ class Pods:
 
     def select(self, namespaces: Iterable[str], selector: Selector) -> list[Group]:
         """Return the groups of distinct namespaces that `selector` matches."""
-        found = [group for name in namespaces for group in self._groups.get(name, {}).values()]
+        found: Iterable[Group] = chain.from_iterable(
+            self._groups[name].values() for name in namespaces if name in self._groups
+        )
         for requirement in selector.requirements:
-            found = [group for group in found if requirement.matches(group.labels)]
-        return found
+            found = requirement.among(found)
+        return list(found)
 
     def with_port(self, port: HostPort) -> Iterator[Group]:
         """Yield the groups that use a host port which `port` is in conflict with (HostPortInfo)."""
@@ -137,6 +141,7 @@ class Pods:
         group = by_shape.get(shape)
         if group is None:
             group = by_shape[shape] = Group(shape, dict(shape.labels))
+            self.shapes += 1
             for ip, protocol, number in shape.ports:
                 self._ports.add((protocol, number), ip, group)
             for term in shape.anti_affinity:
@@ -155,6 +160,7 @@ class Pods:
         if group.rows:
             return
         del by_shape[shape]
+        self.shapes -= 1
         if not by_shape:
             del self._groups[shape.namespace]
         for ip, protocol, number in shape.ports:
@@ -195,7 +201,7 @@ def _places(term: AffinityTerm) -> set[_Place]:
     asked = (
         (requirement.key, *requirement.values)
         for requirement in term.selector.requirements
-        if requirement.operator == "In" and len(requirement.values) == 1
+        if requirement.positive and len(requirement.values) == 1
     )
     key_and_value = next(asked, None)
     label = None if key_and_value is None else (key_and_value[0], key_and_value[1])

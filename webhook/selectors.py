@@ -2,8 +2,19 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from webhook import kube
+
+
+class Labelled(Protocol):
+    """Anything with labels."""
+
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+
+
+T = TypeVar("T", bound=Labelled)
 
 
 class SelectorError(ValueError):
@@ -12,22 +23,22 @@ class SelectorError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """What one label has to be: `values` is empty for `Exists` and `DoesNotExist`."""
+    """That a label is one of some values, or is there at all; or, where not `positive`, that it is not."""
 
     key: str
-    operator: str
     values: frozenset[str] = frozenset()
+    positive: bool = True
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        match self.operator:
-            case "In":
-                return labels.get(self.key) in self.values
-            case "NotIn":
-                return labels.get(self.key) not in self.values
-            case "Exists":
-                return self.key in labels
-            case _:
-                return self.key not in labels
+        found = labels.get(self.key) in self.values if self.values else self.key in labels
+        return found is self.positive
+
+    def among(self, items: Iterable[T]) -> list[T]:
+        """Return those whose labels match: `matches` without a call for each, for there may be many."""
+        key, values, positive = self.key, self.values, self.positive
+        if values:
+            return [item for item in items if (item.labels.get(key) in values) is positive]
+        return [item for item in items if (key in item.labels) is positive]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +68,17 @@ def read(
         return None
     known = labels or {}
     equal = (selector.match_labels or {}).items()
-    found = {Requirement(key, "In", frozenset((value,))) for key, value in equal}
+    found = {Requirement(key, frozenset((value,))) for key, value in equal}
     for expression in selector.match_expressions or ():
         found.add(_requirement(expression))
-    for keys, operator in ((same, "In"), (other, "NotIn")):
-        found |= {Requirement(key, operator, frozenset((known[key],))) for key in keys if key in known}
+    for keys, positive in ((same, True), (other, False)):
+        found |= {Requirement(key, frozenset((known[key],)), positive) for key in keys if key in known}
     return Selector(tuple(sorted(found, key=_order)))
 
 
-def _order(requirement: Requirement) -> tuple[bool, str, str, list[str]]:
+def _order(requirement: Requirement) -> tuple[bool, bool, str, list[str]]:
     """Put first what tells most apart, and equal selectors in one order."""
-    return requirement.operator != "In", requirement.key, requirement.operator, sorted(requirement.values)
+    return not requirement.positive, not requirement.values, requirement.key, sorted(requirement.values)
 
 
 def _requirement(expression: kube.Requirement) -> Requirement:
@@ -79,4 +90,4 @@ def _requirement(expression: kube.Requirement) -> Requirement:
     if bool(values) is not valued:
         wanted = "one value or more" if valued else "no values"
         raise SelectorError(f"values: expected {wanted} for {expression.operator}, found {len(values)}")
-    return Requirement(expression.key, expression.operator, values)
+    return Requirement(expression.key, values, expression.operator in ("In", "Exists"))

@@ -227,5 +227,5 @@ def test_more_requirements_than_anyone_needs_are_not_read() -> None:
     most, more = filters.demand(decode_pod(make_pod(**far(*each)))), [*each, pod_term(label_selector=DB)]
     demand = filters.demand(decode_pod(make_pod(**far(*more))))
 
-    assert (most.oversized, len(most.anti_affinity)) == (False, MAX_POD_REQUIREMENTS)
-    assert (demand.oversized, demand.anti_affinity) == (True, ())
+    assert (most.asked, len(most.anti_affinity)) == (MAX_POD_REQUIREMENTS, MAX_POD_REQUIREMENTS)
+    assert (demand.asked, demand.anti_affinity) == (MAX_POD_REQUIREMENTS + 1, ())

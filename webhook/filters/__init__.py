@@ -17,7 +17,7 @@ Not modelled, so never a reason to exclude a node:
 
 from collections.abc import Callable, Mapping
 
-from webhook.filters.demand import Demand, SpreadConstraint, demand
+from webhook.filters.demand import MAX_POD_REQUIREMENTS, Demand, SpreadConstraint, demand
 from webhook.filters.nodes import (
     REPELLING,
     match,
@@ -40,6 +40,7 @@ from webhook.snapshot import Mask, Snapshot
 
 __all__ = [
     "FILTERS",
+    "MAX_POD_REQUIREMENTS",
     "REPELLING",
     "Demand",
     "Predicate",

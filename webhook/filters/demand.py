@@ -30,7 +30,8 @@ class SpreadConstraint:
 class Demand:
     """What a Pod asks of a node, and what others may hold against it: its namespace and labels.
 
-    `oversized` says that it has more requirements towards other Pods than are read; all are left out then.
+    `asked` counts its requirements towards other Pods; none of them are read where that is more than
+    `MAX_POD_REQUIREMENTS`.
     """
 
     requests: kube.Requests
@@ -44,7 +45,7 @@ class Demand:
     anti_affinity: tuple[AffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     claims: tuple[str, ...] = ()
-    oversized: bool = False
+    asked: int = 0
 
 
 def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
@@ -59,7 +60,7 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     far = required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None)
     hard = [each for each in spec.topology_spread_constraints or () if each.when_unsatisfiable == HARD]
     asked = sum(map(size, near)) + sum(map(size, far)) + sum(map(size, hard))
-    oversized = asked > MAX_POD_REQUIREMENTS
+    readable = asked <= MAX_POD_REQUIREMENTS
     return Demand(
         requests=kube.read_requests(spec),
         node_selector=spec.node_selector or {},
@@ -68,11 +69,11 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
         namespace=home,
         labels=labels,
         ports=host_ports(spec),
-        affinity=() if oversized else read_terms(near, home, labels),
-        anti_affinity=() if oversized else read_terms(far, home, labels),
-        spread=() if oversized else read_spread(spec, labels, HARD),
+        affinity=read_terms(near, home, labels) if readable else (),
+        anti_affinity=read_terms(far, home, labels) if readable else (),
+        spread=read_spread(spec, labels, HARD) if readable else (),
         claims=_claims(spec),
-        oversized=oversized,
+        asked=asked,
     )
 
 

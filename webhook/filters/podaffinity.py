@@ -45,14 +45,14 @@ def _near(demand: Demand, nodes: Snapshot) -> Mask:
     return labelled if first else mask
 
 
-def _avoided(demand: Demand, nodes: Snapshot) -> dict[str, list[Group]]:
+def _avoided(demand: Demand, nodes: Snapshot) -> dict[str, set[Group]]:
     """Return, by topology key, the Pods whose domains are closed to the Pod."""
-    found: dict[str, list[Group]] = {}
+    found: dict[str, set[Group]] = {}
     home = nodes.namespaces.get(demand.namespace, {})
     for key, group in nodes.pods.keeping_away(demand.namespace, home, demand.labels):
-        found.setdefault(key, []).append(group)
+        found.setdefault(key, set()).add(group)
     for term in demand.anti_affinity:
-        found.setdefault(term.topology_key, []).extend(_matching(term, nodes))
+        found.setdefault(term.topology_key, set()).update(_matching(term, nodes))
     return found
 
 
