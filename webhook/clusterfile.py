@@ -47,9 +47,9 @@ def load(path: Path) -> Cluster:
                 continue
             item = msgspec.json.decode(raw, type=_TYPES[kind])
         except (msgspec.DecodeError, RecursionError) as error:
-            problems.append(_problem(where, error))
+            problems.append(problem(where, error))
             continue
-        bad = [Problem(f"{where}.{path}", text) for path, text in _bad_quantities(item)]
+        bad = [Problem(f"{where}.{path}", text) for path, text in bad_quantities(item)]
         problems += bad
         if bad:
             continue
@@ -74,9 +74,9 @@ def _parse(path: Path, content: bytes) -> _Items:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise ConfigError([Problem(str(path), f"is neither JSON nor YAML: {line}{error.problem}")]) from None
     except (yaml.YAMLError, msgspec.MsgspecError, RecursionError, ValueError) as error:
-        problem = _problem(str(path), error)
+        found = problem(str(path), error)
         raise ConfigError(
-            [Problem(problem.path, f"expected a List of Kubernetes objects: {problem.message}")]
+            [Problem(found.path, f"expected a List of Kubernetes objects: {found.message}")]
         ) from None
 
 
@@ -91,7 +91,8 @@ def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> lis
     return problems
 
 
-def _bad_quantities(item: Any) -> list[tuple[str, str]]:
+def bad_quantities(item: Any) -> list[tuple[str, str]]:
+    """Return each quantity of an object that is none, as its path and what was expected."""
     found: list[tuple[str, str]] = []
 
     def check(where: str, amounts: Mapping[str, Any] | None) -> None:
@@ -118,11 +119,12 @@ def _bad_quantities(item: Any) -> list[tuple[str, str]]:
     return found
 
 
-def _problem(where: str, error: Exception) -> Problem:
+def problem(where: str, error: Exception) -> Problem:
+    """Return what msgspec found, at the path below `where` that it names."""
     match = _AT.fullmatch(str(error))
     what, inner = (match["what"], match["path"]) if match else (str(error), None)
     text = what.replace("Expected", "expected").replace(", got", ", found").replace("`", "")
-    return Problem(f"{where}.{inner}" if inner else where, text)
+    return Problem(".".join(filter(None, (where, inner))), text)
 
 
 _CAMEL = {"containers": "containers", "init_containers": "initContainers"}
