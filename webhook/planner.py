@@ -117,8 +117,13 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
+<<<<<<< HEAD
     ceiling = room(pod, preferred, nodes)
     if ceiling == 0:
+=======
+    ceiling = room(pod, preferred)
+    if ceiling == 0 or pod.asked * nodes.pods.shapes > MAX_COMPARISONS:
+>>>>>>> filters
         return Reason.USER_TERMS
     seen = consider(pod, preferred, nodes, view, profile)
     rows = np.flatnonzero(seen.candidates)
@@ -149,9 +154,16 @@ def plan(
 
 def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot) -> int:
     """Return the largest weight that the user's own terms leave to others; 0 where none is to be added."""
+<<<<<<< HEAD
     if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
         return 0
     if pod.asked > filters.MAX_POD_REQUIREMENTS or pod.asked * nodes.pods.shapes > MAX_COMPARISONS:
+=======
+    if (
+        pod.asked > filters.MAX_POD_REQUIREMENTS
+        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
+    ):
+>>>>>>> filters
         return 0
     if any(_names_hosts(term.preference) for term in preferred):
         return 0
