@@ -75,7 +75,7 @@ def test_the_expected_load(
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert (view.used[0] * CPUS).tolist() == pytest.approx(want)
-    assert view.fresh.tolist() == fresh
+    assert view.fresh[0].tolist() == fresh
 
 
 def test_a_missing_reading_never_makes_a_node_look_best() -> None:
@@ -145,7 +145,7 @@ def test_a_view_of_removed_nodes_has_only_finite_numbers() -> None:
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert np.isfinite(view.used).all()
-    assert view.fresh.tolist() == [False, False, False]
+    assert view.fresh[0].tolist() == [False, False, False]
 
 
 def test_a_view_is_not_changed_by_what_happens_after_it() -> None:

@@ -37,7 +37,7 @@ class Fixed:
     scores: tuple[float, ...]
 
     def score(self, nodes: View) -> FloatArray:
-        return np.asarray(self.scores[: nodes.fresh.size])
+        return np.asarray(self.scores[: nodes.size])
 
 
 def profile(*scores: float, strength: float = 1.0, percentage: int = 0) -> Profile:

@@ -207,7 +207,7 @@ def _plan(
     if not cluster.synced:
         return Reason.CACHE_COLD
     cluster.ledger.expire(clock.now)
-    view = load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s)
+    view = load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s, demand)
     return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, view, policy.profile)
 
 

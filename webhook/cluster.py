@@ -151,6 +151,8 @@ class Cluster:
         self.ledger.release(uid)
         row = self.nodes.bind(node_name, requests)
         self._bound[uid] = Bound(row, requests)
+        if now is not None:
+            self.nodes.bindings.add(row, now)
         if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
             self.ledger.assume(uid, row, expected_load(requests), started_at)

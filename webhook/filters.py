@@ -10,20 +10,23 @@ from itertools import chain
 
 import numpy as np
 
-from webhook import kube
+from webhook import kube, wishes
 from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Mask, Snapshot, Taints
+from webhook.wishes import Wishes
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a Pod asks of a node: requests, selectors and tolerations."""
+    """What a Pod asks of a node: requests, selectors, tolerations, and its author's wishes."""
 
     requests: kube.Requests
     node_selector: Mapping[str, str] = field(default_factory=dict)
     required: tuple[kube.Term, ...] | None = None
     tolerations: tuple[kube.Toleration, ...] = ()
+    namespace: str = ""
+    wishes: Wishes = wishes.NONE
 
 
 def demand(pod: kube.Pod) -> Demand:
@@ -35,6 +38,8 @@ def demand(pod: kube.Pod) -> Demand:
         node_selector=spec.node_selector or {},
         required=None if required is None else tuple(required),
         tolerations=tuple(spec.tolerations or ()),
+        namespace=pod.metadata.namespace or "",
+        wishes=wishes.read(pod.metadata.annotations),
     )
 
 

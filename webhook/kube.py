@@ -74,6 +74,7 @@ class Toleration(Struct, frozen=True):
 
 class Resources(Struct, frozen=True):
     requests: Quantities | None = None
+    limits: Quantities | None = None
 
 
 class Container(Struct, frozen=True, rename="camel"):
@@ -170,11 +171,22 @@ class NodeMetrics(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """What a Pod is limited to, in milli-CPU and bytes; 0 where nothing limits it."""
+
+    cpu_milli: int
+    memory_bytes: int
+
+
+NO_LIMITS = Limits(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class Requests:
     """What a Pod asks of a node, in milli-CPU, bytes and counts, as the scheduler's Filter adds it up.
 
     `score_cpu_milli` and `score_memory_bytes` are what its Score adds up, with defaults for containers
-    that request nothing.
+    that request nothing. `limits` is how far beyond its requests it may go.
     """
 
     cpu_milli: int
@@ -183,6 +195,7 @@ class Requests:
     extended: tuple[tuple[str, int], ...]
     score_cpu_milli: int
     score_memory_bytes: int
+    limits: Limits = NO_LIMITS
 
 
 def amount(resource: str, value: str | float) -> int:
@@ -209,7 +222,31 @@ def read_requests(spec: PodSpec) -> Requests:
         extended=tuple((name, value) for name, value in sorted(plain.items()) if value),
         score_cpu_milli=scoring.get(CPU, 0),
         score_memory_bytes=scoring.get(MEMORY, 0),
+        limits=read_limits(spec),
     )
+
+
+def read_limits(spec: PodSpec) -> Limits:
+    """Add up a Pod's limits as k8s.io/component-helpers/resource.PodLimits does.
+
+    A container without a limit adds nothing, so less than the Pod may use. Raise QuantityError as
+    `read_requests` does.
+    """
+    total: dict[str, int] = {}
+    for container in spec.containers or ():
+        _add(total, _amounts(container.resources.limits if container.resources else None))
+    sidecars: dict[str, int] = {}
+    for container in spec.init_containers or ():
+        own = _amounts(container.resources.limits if container.resources else None)
+        if container.restart_policy == "Always":
+            _add(total, own)
+            _add(sidecars, own)
+        else:
+            _raise(total, {name: value + sidecars.get(name, 0) for name, value in own.items()})
+    if spec.resources is not None:
+        total |= _amounts(spec.resources.limits)
+    _add(total, {name: value for name, value in _amounts(spec.overhead).items() if total.get(name)})
+    return Limits(total.get(CPU, 0), total.get(MEMORY, 0)) if total else NO_LIMITS
 
 
 def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:

@@ -7,7 +7,7 @@ that the sample holds several good ones, in few tiers that are steep at the top.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from webhook.load import View
 from webhook.reasons import Reason
 from webhook.scorers import Scorer
 from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
+from webhook.thresholds import OFF, Thresholds
 
 MAX_WEIGHT = 100
 MAX_TERMS = 20
@@ -59,6 +60,7 @@ class Profile:
     scorers: tuple[Weighted, ...]
     strength: float = 1.0
     percentage_of_nodes_to_score: int = 0
+    thresholds: Thresholds = OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +110,13 @@ def plan(
         return Reason.USER_TERMS
     feasible = filters.feasible(pod, nodes)
     candidates = _candidates(pod, preferred, nodes, feasible)
+    if not candidates.any():
+        return Reason.NO_CANDIDATES
+    candidates = candidates & ~profile.thresholds.over(view)
     rows = np.flatnonzero(candidates)
     if rows.size == 0:
-        return Reason.NO_CANDIDATES
+        return Reason.OVER_THRESHOLDS
+    view = replace(view, candidates=candidates)
     parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
     scores = total_score(parts, profile)[rows]
     usable = np.isfinite(scores)

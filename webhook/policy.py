@@ -1,18 +1,19 @@
 """The ScoringPolicy: its schema, strict loading with every problem at once, the defaults. No I/O here."""
 
 import hashlib
-import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 
 from webhook import strictyaml
 from webhook.planner import Profile, Weighted
-from webhook.scorers import SCORERS
+from webhook.scorers import SCORERS, Scorer
+from webhook.thresholds import OFF, Thresholds
 
 API_VERSION = "trimtab.dev/v1alpha1"
 KIND = "ScoringPolicy"
@@ -61,6 +62,7 @@ class ProfileEntry(_Strict):
         "least-requested": ScorerEntry(weight=0.1),
         "balance": ScorerEntry(weight=1.0),
     }
+    thresholds: Thresholds = OFF
     strength: Annotated[float, Field(ge=0.05, le=1)] = 1.0
 
 
@@ -136,21 +138,16 @@ def _compile(document: Document, digest: str) -> Policy:
     problems: list[Problem] = []
     scorers: list[Weighted] = []
     for name, entry in document.profile.scorers.items():
-        path = f"profile.scorers.{name}"
         if name not in SCORERS:
             problems.append(_unknown(name))
             continue
-        bad = _problems_in_args(name, entry.args)
-        problems += bad
-        if bad:
-            continue
         try:
-            scorer = SCORERS[name](**entry.args)
-        except ValueError as error:
-            problems.append(Problem(f"{path}.args", str(error)))
+            made = scorer(name, entry.args)
+        except ConfigError as error:
+            problems += error.problems
             continue
         if entry.enabled and entry.weight > 0:
-            scorers.append(Weighted(name, scorer, entry.weight))
+            scorers.append(Weighted(name, made, entry.weight))
     if not scorers and not problems:
         problems.append(
             Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
@@ -161,7 +158,10 @@ def _compile(document: Document, digest: str) -> Policy:
         name=document.metadata.name,
         hash=digest,
         profile=Profile(
-            tuple(scorers), document.profile.strength, document.scheduler.percentageOfNodesToScore
+            tuple(scorers),
+            document.profile.strength,
+            document.scheduler.percentageOfNodesToScore,
+            document.profile.thresholds,
         ),
         stale_after_s=document.usage.staleAfterSeconds,
         scheduler_names=frozenset(document.scheduler.names),
@@ -169,24 +169,28 @@ def _compile(document: Document, digest: str) -> Policy:
     )
 
 
-def _problems_in_args(scorer: str, args: dict[str, Any]) -> list[Problem]:
-    known = [field.name for field in fields(SCORERS[scorer])]  # type: ignore[arg-type]
-    expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
-    problems: list[Problem] = []
-    for key, value in args.items():
-        path = f"profile.scorers.{scorer}.args.{key}"
-        if key not in known:
-            problems.append(Problem(path, f"unknown argument; {expected}"))
-        elif not _is_number(value):
-            problems.append(Problem(path, f"expected a number, found {reprlib.repr(value)}"))
-    return problems
-
-
-def _is_number(value: object) -> bool:
+def scorer(name: str, args: Mapping[str, Any]) -> Scorer:
+    """Return a scorer with its arguments; raise ConfigError with every problem in them."""
+    kind = SCORERS[name]
     try:
-        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:
-        return False
+        made: Scorer = TypeAdapter(kind).validate_python(dict(args))
+    except ValidationError as error:
+        raise ConfigError([_problem_in_args(name, item) for item in error.errors()]) from None
+    return made
+
+
+def _problem_in_args(scorer: str, error: Any) -> Problem:
+    path = ".".join(["profile.scorers", scorer, "args", *map(str, error["loc"])])
+    if error["type"] == "value_error":
+        return Problem(path, str(error["ctx"]["error"]))
+    if error["type"] == "unexpected_keyword_argument" and len(error["loc"]) == 1:
+        return Problem(path, f"unknown argument; {_expected_args(scorer)}")
+    return Problem(path, _message(error))
+
+
+def _expected_args(scorer: str) -> str:
+    known = [to_camel(each.name) for each in fields(SCORERS[scorer]) if each.init]  # type: ignore[arg-type]
+    return f"expected one of {', '.join(known)}" if known else "expected no arguments"
 
 
 def _problems_in_scorers(data: dict[str, Any]) -> list[Problem]:
@@ -201,7 +205,10 @@ def _problems_in_scorers(data: dict[str, Any]) -> list[Problem]:
         if name not in SCORERS:
             problems.append(_unknown(name))
         elif isinstance(args, dict):
-            problems += _problems_in_args(name, args)
+            try:
+                scorer(name, args)
+            except ConfigError as error:
+                problems += error.problems
     return problems
 
 
@@ -217,8 +224,14 @@ def _problem(error: Any) -> Problem:
         return Problem(path, "unknown key")
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
+    return Problem(path, _message(error))
+
+
+def _message(error: Any) -> str:
+    if error["type"] == "unexpected_keyword_argument":
+        return "unknown key"
     message = error["msg"].replace("Input should be", "expected").replace("a valid dictionary", "a mapping")
-    return Problem(path, f"{message}, found {reprlib.repr(error['input'])}")
+    return f"{message}, found {reprlib.repr(error['input'])}"
 
 
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

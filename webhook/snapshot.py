@@ -6,11 +6,15 @@ re-created under its old name. Times are the caller's monotonic clock, in second
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from webhook import kube
+from webhook.bindings import Bindings
+from webhook.columns import Columns
+from webhook.history import History
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -32,11 +36,20 @@ _BLANK = {"changed_at": -np.inf, "capacity": 1.0, "void": 1.0}
 Taints = frozenset[tuple[str, str, str]]
 
 
+@dataclass(slots=True)
+class Series:
+    """Numbers of one name, by row, with the time at which each was last told."""
+
+    values: FloatArray
+    told_at: FloatArray
+
+
 class Snapshot:
     """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
 
     Shapes: `allocatable`, `requested` (resources, rows) int64; `scored` (2, rows) int64, requests with
-    the scheduler's scoring defaults; `used`, `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU,
+    the scheduler's scoring defaults; `limited` (2, rows) int64, limits, of each Pod no less than its
+    requests; `used`, `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU,
     memory in bytes. `used` means nothing where `fresh()` is false.
     """
 
@@ -53,6 +66,9 @@ class Snapshot:
         self._free: list[int] = []
         self._labels: list[Mapping[str, str]] = []
         self._nodes: list[kube.Node | None] = []
+        self.columns = Columns(self._nodes)
+        self.history = History()
+        self.bindings = Bindings()
         self._pods_on: list[int] = []
         self.allocatable: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
         # For dividing by: allocatable CPU and memory, and where a node has none, 1 with 1 used of it.
@@ -60,6 +76,7 @@ class Snapshot:
         self.void: FloatArray = np.ones((2, capacity))
         self.requested: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
         self.scored: IntArray = np.zeros((2, capacity), np.int64)
+        self.limited: IntArray = np.zeros((2, capacity), np.int64)
         self.used: FloatArray = np.zeros((2, capacity))
         self.unseen: FloatArray = np.zeros((2, capacity))
         self.reserved: FloatArray = np.zeros((2, capacity))
@@ -70,6 +87,7 @@ class Snapshot:
         self.invalid: Mask = np.zeros(capacity, np.bool_)
         self.taint_set: IntArray = np.zeros(capacity, np.int64)
         self.changed_at: FloatArray = np.full(capacity, -np.inf)
+        self.series: dict[str, Series] = {}
 
     def row(self, name: str) -> int | None:
         """Return the row of a node name, or None where neither a Node nor a Pod ever named it."""
@@ -101,13 +119,17 @@ class Snapshot:
         name = node.metadata.name or ""
         known = self._rows.get(name)
         stored = None if known is None else self._nodes[known]
-        if stored is not None and _same(stored, node):
+        if known is not None and stored is not None and _same(stored, node):
+            if stored.metadata.annotations != node.metadata.annotations:
+                self._nodes[known] = node
+                self.columns.set(known)
             return
         listed = (node.status.allocatable if node.status else None) or {}
         # Before anything changes: a bad quantity raises.
         amounts = {resource: kube.amount(resource, value) for resource, value in listed.items()}
         row = self._claim(name)
         self._nodes[row] = node
+        self.columns.set(row)
         if not self.exists[row]:
             self.exists[row] = True
             self.count += 1
@@ -125,12 +147,17 @@ class Snapshot:
         if row is None or not self.exists[row]:
             return
         self._nodes[row] = None
+        self.columns.set(row)
+        self.history.clear(row)
+        self.bindings.clear(row)
         self.exists[row] = False
         self.count -= 1
         self._relabel(row, {})
         self._set_allocatable(row, {})
         self.changed_at[row] = -np.inf
         self.invalid[row] = False
+        for series in self.series.values():
+            series.told_at[row] = -np.inf
         self._release(row)
 
     def node_names(self) -> list[str]:
@@ -150,6 +177,9 @@ class Snapshot:
         self._count(row, requests, -1)
         self._release(row)
 
+    def pods_matching(self, namespace: str, selector: tuple[kube.Requirement, ...]) -> IntArray:
+        return np.zeros(self.size, np.int64)
+
     # Usage
 
     def set_usage(self, row: int, cpu_milli: float, memory_bytes: float, changed_at: float) -> bool:
@@ -161,8 +191,35 @@ class Snapshot:
         self.invalid[row] = not valid
         if valid:
             self.used[:, row] = reading
+            self.history.push(row, CPU, cpu_milli, changed_at)
+            self.history.push(row, MEMORY, memory_bytes, changed_at)
         self.changed_at[row] = changed_at
         return valid
+
+    # Numbers of the user's own
+
+    def set_series(self, name: str, row: int, value: float, now: float) -> None:
+        """Store a node's number of that name, as told at `now`; one that is not finite is none."""
+        if not np.isfinite(value):
+            return
+        series = self.series.get(name)
+        if series is None:
+            rows = self.exists.shape[0]
+            series = self.series[name] = Series(np.zeros(rows), np.full(rows, -np.inf))
+        series.values[row] = value
+        series.told_at[row] = now
+
+    def series_values(self, name: str, now: float, stale_after: float) -> FloatArray:
+        """Return the numbers of a name, shape (size,): NaN where none was told in the last `stale_after` s.
+
+        Unlike a reading, a number that stays the same stays fresh for as long as it is told.
+        """
+        series = self.series.get(name)
+        if series is None:
+            return np.full(self.size, np.nan)
+        told_at = series.told_at[: self.size]
+        values: FloatArray = np.where(told_at >= now - stale_after, series.values[: self.size], np.nan)
+        return values
 
     # Rows
 
@@ -197,6 +254,10 @@ class Snapshot:
             if isinstance(value, np.ndarray):
                 more = np.full_like(value, _BLANK.get(attribute, 0))
                 setattr(self, attribute, np.concatenate((value, more), axis=-1))
+        for series in self.series.values():
+            blank = np.full_like(series.told_at, -np.inf)
+            series.values = np.concatenate((series.values, np.zeros_like(series.values)))
+            series.told_at = np.concatenate((series.told_at, blank))
 
     # Parts of a Node
 
@@ -247,6 +308,8 @@ class Snapshot:
         column[PODS] += sign
         self.scored[0, row] += sign * requests.score_cpu_milli
         self.scored[1, row] += sign * requests.score_memory_bytes
+        self.limited[0, row] += sign * max(requests.limits.cpu_milli, requests.cpu_milli)
+        self.limited[1, row] += sign * max(requests.limits.memory_bytes, requests.memory_bytes)
         for resource, value in requests.extended:
             index = self._column(resource)
             if index is not None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from webhook.load import View
+from tests.views import make_view
 from webhook.scorers.balance import Balance
 
 # Used fractions of CPU and memory, the Pod included; score.
@@ -22,6 +22,6 @@ SCORES: dict[str, tuple[float, float, float]] = {
 
 @pytest.mark.parametrize(("cpu", "memory", "want"), SCORES.values(), ids=SCORES.keys())
 def test_scores(cpu: float, memory: float, want: float) -> None:
-    nodes = View(np.array([[cpu], [memory]]), np.full((2, 1), np.nan), np.ones(1, np.bool_))
+    nodes = make_view([[cpu], [memory]], [[np.nan], [np.nan]])
 
     assert Balance().score(nodes).tolist() == pytest.approx([want])

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from webhook.load import View
+from tests.views import make_view
 from webhook.scorers.utilization import Utilization
 
 # Used fractions of CPU and memory; arguments; score.
@@ -26,7 +26,7 @@ SCORES: dict[str, tuple[float, float, dict[str, Any], float]] = {
 
 @pytest.mark.parametrize(("cpu", "memory", "arguments", "want"), SCORES.values(), ids=SCORES.keys())
 def test_scores(cpu: float, memory: float, arguments: dict[str, Any], want: float) -> None:
-    nodes = View(np.array([[cpu], [memory]]), np.full((2, 1), np.nan), np.ones(1, np.bool_))
+    nodes = make_view([[cpu], [memory]], [[np.nan], [np.nan]])
 
     assert Utilization(**arguments).score(nodes).tolist() == pytest.approx([want])
 
