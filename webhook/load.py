@@ -92,6 +92,11 @@ class View:
         """Return the numbers of that name, shape (size,); NaN where there is none or it is stale."""
         return self.nodes.series_values(name, self.now, self.stale_after)
 
+    def shares(self, name: str) -> FloatArray:
+        """Return the numbers of that name that can be a use as a fraction of allocatable; NaN elsewhere."""
+        numbers = self.series(name)
+        return np.where((numbers >= 0.0) & (numbers <= PLAUSIBLE), numbers, np.nan)
+
 
 def view(nodes: Snapshot, pod: Load, now: float, stale_after: float, demand: Demand = NO_DEMAND) -> View:
     """Estimate what every node would carry with `pod` on it at `now`.

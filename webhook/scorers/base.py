@@ -61,7 +61,7 @@ class Measured(Arguments):
             return used
         return np.stack(
             [
-                nodes.series(name) + nodes.unseen[resource] if name else used[resource]
+                nodes.shares(name) + nodes.unseen[resource] if name else used[resource]
                 for resource, name in enumerate((self.cpu_series, self.memory_series))
             ]
         )

@@ -54,6 +54,7 @@ class OvercommitRisk(Arguments):
         if not limits.any():
             return np.full(nodes.size, np.nan)
         size, columns = nodes.size, nodes.nodes
+        allocatable = columns.allocatable[:2, :size].astype(np.float64)
         capacity, flying = columns.capacity[:, :size], columns.reserved[:, :size]
         requested, limited = columns.requested[:2, :size], columns.limited[:, :size]
         risk = self.limit_weight * limit_risk(

@@ -50,11 +50,15 @@ def risk_score(mean: FloatArray, spread: FloatArray, margin: float, sensitivity:
 
 
 def deviation(nodes: View, window_s: float, cpu_series: str, memory_series: str) -> FloatArray:
-    """Return the standard deviation of use, shape (2, size): of the readings, or the user's own numbers."""
+    """Return the standard deviation of use, shape (2, size): of the readings, or the user's own numbers.
+
+    NaN where it is not known, or the use itself is not.
+    """
     if cpu_series and memory_series:
-        return np.stack([nodes.series(cpu_series), nodes.series(memory_series)])
-    spread = nodes.statistic(Statistic("deviation", window_s))
+        spread = np.empty((2, nodes.size))
+    else:
+        spread = nodes.statistic(Statistic("deviation", window_s))
     for resource, name in enumerate((cpu_series, memory_series)):
         if name:
-            spread[resource] = nodes.series(name)
+            spread[resource] = np.where(nodes.fresh[resource], nodes.shares(name), np.nan)
     return spread
