@@ -119,6 +119,7 @@ def make_node(
     pods: object = "110",
     hostname: str | None = "",
     labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
     taints: Iterable[Json] = (),
     unschedulable: bool = False,
     ready: str | None = "True",
@@ -135,7 +136,11 @@ def make_node(
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**host, **(labels or {})}},
+        "metadata": {
+            "name": name,
+            "labels": {**host, **(labels or {})},
+            **({"annotations": dict(annotations)} if annotations else {}),
+        },
         "spec": spec,
         "status": {
             "allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **(allocatable or {})},

@@ -109,9 +109,7 @@ PROBLEMS: dict[str, tuple[str, list[str]]] = {
     ),
     "an unknown argument": (
         HEAD + "profile: {scorers: {utilization: {args: {cpus: 1}}}}",
-        [
-            "profile.scorers.utilization.args.cpus: unknown argument; expected one of statistic, windowSeconds, "
-        ],
+        ["profile.scorers.utilization.args.cpus: unknown argument; expected one of statistic, "],
     ),
     "an argument of a scorer that has none": (
         HEAD + "profile: {scorers: {least-requested: {args: {cpu: 1}}}}",

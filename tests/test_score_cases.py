@@ -51,7 +51,7 @@ PEER_ONLY: dict[str, str] = {
     "peaks-04": "no metric is the cheapest node",
     "peaks-05": "no metric is the cheapest node",
     "peaks-06": "a node that the Pod overfills is the cheapest; ours is 0",
-    "koord-score-01": "an expired metric is the worst score; ours is stale, and the node scored by its requests",
+    "koord-score-01": "an expired metric is the worst score; ours is stale, and requests count",
     "koord-score-03": "no metric is the worst score",
     "volcano-score-04": "an expired metric is the worst score",
     "crane-01": "missing metrics lower the score",

@@ -34,7 +34,7 @@ class Given(View):
         column[~self.fresh] = np.nan
         return column
 
-    def matching(self, selector: tuple[kube.Requirement, ...]) -> IntArray:
+    def matching(self, _selector: tuple[kube.Requirement, ...]) -> IntArray:
         return np.asarray(self.peers or np.zeros(self.size), np.int64)
 
 

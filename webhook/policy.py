@@ -1,6 +1,7 @@
 """The ScoringPolicy: its schema, strict loading with every problem at once, the defaults. No I/O here."""
 
 import hashlib
+import re
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -230,8 +231,20 @@ def _problem(error: Any) -> Problem:
 def _message(error: Any) -> str:
     if error["type"] == "unexpected_keyword_argument":
         return "unknown key"
-    message = error["msg"].replace("Input should be", "expected").replace("a valid dictionary", "a mapping")
+    message = error["msg"]
+    for theirs, ours in _WORDS:
+        message = theirs.sub(ours, message)
     return f"{message}, found {reprlib.repr(error['input'])}"
 
 
+_WORDS = tuple(
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        ("^Input should be", "expected"),
+        (r"^\w+ should have", "expected"),
+        ("a valid dictionary|a dictionary or an instance of \\w+", "a mapping"),
+        ("a valid (tuple|list)", "a list"),
+        (" after validation, not .*", ""),
+    )
+)
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

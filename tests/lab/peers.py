@@ -22,7 +22,7 @@ def _round(values: FloatArray) -> FloatArray:
     return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
-# Trimaran (kubernetes-sigs/scheduler-plugins)
+# Trimaran, of kubernetes-sigs/scheduler-plugins
 
 
 def target_load_packing(
@@ -212,9 +212,9 @@ def koordinator(
     """Koordinator's score from use with the Pod, integers all along; 0 without a metric or an expired one."""
     parts = []
     for used, allocatable in ((cpu, cpu_allocatable), (memory, memory_allocatable)):
-        used, allocatable = _column(used), _column(allocatable)
-        free = np.floor((allocatable - used) * 100.0 / allocatable)
-        parts.append(np.where((used > allocatable) | (allocatable == 0.0), 0.0, free))
+        size, amount = _column(allocatable), _column(used)
+        free = np.floor((size - amount) * 100.0 / np.where(size > 0.0, size, 1.0))
+        parts.append(np.where((amount > size) | (size == 0.0), 0.0, free))
     total = weights[0] * parts[0] + weights[1] * parts[1] + dominant * np.minimum(parts[0], parts[1])
     scores = np.floor(total / (sum(weights) + dominant))
     age = _column(age)

@@ -28,7 +28,7 @@ class Arguments:
 
     __slots__ = ()
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(
-        extra="forbid", allow_inf_nan=False, alias_generator=to_camel
+        extra="forbid", allow_inf_nan=False, alias_generator=to_camel, arbitrary_types_allowed=True
     )
 
 

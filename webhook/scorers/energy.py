@@ -11,6 +11,9 @@ from webhook.load import View
 from webhook.scorers.base import MAX_SCORE, Arguments, Label, Number
 from webhook.snapshot import FloatArray, Mask
 
+# Costs that differ by less than this part of the highest are not blown up to the whole of 0 to 100.
+APART = 0.01
+
 Watts = Annotated[float, Field(strict=True, ge=0, le=1e6)]
 
 
@@ -48,9 +51,10 @@ class PowerModel(Arguments):
 class Energy(Arguments):
     """Trimaran's Peaks (pkg/trimaran/peaks/peaks.go): 100 for the fewest marginal watts, 0 for the most.
 
-    Linear between the two among the nodes that may be named; all 100 where they cost the same. The model
-    is that of the node's class, the value of its label `label`, or `default`; a node with neither is not
-    scored. A node that the Pod would take beyond its CPU gets 0, where the peer takes it for the cheapest.
+    Linear between the two among the nodes that may be named; where all cost about the same, all are near
+    100. The model is that of the node's class, the value of its label `label`, or `default`; a node with
+    neither is not scored. A node that the Pod would take beyond its CPU gets 0, where the peer takes it
+    for the cheapest.
     """
 
     label: Label = "node.kubernetes.io/instance-type"
@@ -85,9 +89,10 @@ def energy_score(watts: FloatArray, fits: Mask, known: Mask) -> FloatArray:
     if decides.size == 0:
         return np.where(fits | np.isnan(watts), np.nan, 0.0)
     low, high = decides.min(), decides.max()
+    apart = max(high - low, APART * high)
     scores: FloatArray = np.full_like(watts, MAX_SCORE)
-    if high > low:
-        scores = np.clip(MAX_SCORE * (high - watts) / (high - low), 0.0, MAX_SCORE)
+    if apart > 0:
+        scores = np.clip(MAX_SCORE * (1.0 - (watts - low) / apart), 0.0, MAX_SCORE)
     scores[np.isnan(watts)] = np.nan
     scores[~fits & ~np.isnan(watts)] = 0.0
     return scores

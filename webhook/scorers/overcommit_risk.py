@@ -18,12 +18,12 @@ from webhook.snapshot import FloatArray
 STEADY = 0.005
 
 
-@dataclass(slots=True)
 class _Memo:
     """The load risks of the last decision, as most nodes do not change from one to the next."""
 
-    inputs: FloatArray = field(default_factory=lambda: np.zeros((4, 2, 0)))
-    risks: FloatArray = field(default_factory=lambda: np.zeros((2, 0)))
+    def __init__(self) -> None:
+        self.inputs: FloatArray = np.zeros((4, 2, 0))
+        self.risks: FloatArray = np.zeros((2, 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,7 @@ class OvercommitRisk(Arguments):
         capacity, flying = columns.capacity[:, :size], columns.reserved[:, :size]
         requested, limited = columns.requested[:2, :size], columns.limited[:, :size]
         risk = self.limit_weight * limit_risk(
-            requested + flying + pod,
-            limited + flying + limits,
-            columns.allocatable[:2, :size].astype(np.float64),
+            requested + flying + pod, limited + flying + limits, allocatable
         )
         if self.limit_weight < 1.0:
             risk += (1.0 - self.limit_weight) * self._load_risk(
