@@ -13,7 +13,9 @@ from webhook.cluster import Cluster
 from webhook.policy import ConfigError
 from webhook.snapshot import CPU, MEMORY
 
-KINDS = "Node, Pod, Namespace, PriorityClass, NodeMetrics, PodMetrics"
+KINDS = (
+    "Node, Pod, Namespace, PriorityClass, PersistentVolume, PersistentVolumeClaim, NodeMetrics, PodMetrics"
+)
 QUANTITY = "expected a quantity such as 250m, 2 or 1.5Gi, found"
 
 

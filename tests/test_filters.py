@@ -18,7 +18,7 @@ from tests.builders import (
     make_term,
 )
 from webhook import filters, kube
-from webhook.filters import FILTERS
+from webhook.pods import read_shape
 from webhook.snapshot import Mask, Snapshot
 
 
@@ -42,7 +42,7 @@ def labelled() -> Snapshot:
         make_node("n3", labels={"disk": "", "size": "large"}),
         make_node("n4", hostname=None),
     )
-    nodes.bind("n9", kube.read_requests(decode_pod(make_pod()).spec))
+    nodes.bind("n9", read_shape(decode_pod(make_pod())))
     return nodes
 
 
@@ -204,7 +204,7 @@ def test_node_selector_and_affinity(spec: dict[str, Any], want: str) -> None:
     nodes = labelled()
     demand = filters.demand(decode_pod(make_pod(**spec)))
 
-    assert names(FILTERS["NodeAffinity"](demand, nodes) & nodes.exists[: nodes.size], nodes) == want
+    assert names(filters.node_affinity(demand, nodes) & nodes.exists[: nodes.size], nodes) == want
 
 
 TAINT = ("team", "data", "NoSchedule")
@@ -276,7 +276,7 @@ def test_taints(taints: list[Json], tolerations: list[Json], *, want: bool) -> N
     nodes = snapshot(make_node(taints=taints))
     demand = filters.demand(decode_pod(make_pod(tolerations=tolerations)))
 
-    assert FILTERS["TaintToleration"](demand, nodes).tolist() == [want]
+    assert filters.taint_toleration(demand, nodes).tolist() == [want]
 
 
 def test_a_node_to_be_avoided_is_one_with_a_soft_taint_that_is_not_tolerated() -> None:
@@ -310,7 +310,7 @@ def test_a_cordoned_node(tolerations: list[Json], *, want: bool) -> None:
     nodes = snapshot(make_node(unschedulable=True))
     demand = filters.demand(decode_pod(make_pod(tolerations=tolerations)))
 
-    assert FILTERS["NodeUnschedulable"](demand, nodes).tolist() == [want]
+    assert filters.node_unschedulable(demand, nodes).tolist() == [want]
 
 
 # The node offers 4 CPU, 8Gi, 10Gi of ephemeral storage, 3 Pods and 2 GPUs. One Pod of 1 CPU, 1Gi, 1Gi and
@@ -337,39 +337,40 @@ def crowded(**fields: Any) -> Snapshot:
     nodes = snapshot(make_node(cpu="4", memory="8Gi", pods="3", allocatable=offered, **fields))
     taken = {"cpu": "1", "memory": "1Gi", "ephemeral-storage": "1Gi", "example.com/gpu": "1"}
     bound = decode_pod(make_pod(containers=[make_container(requests=taken)]))
-    nodes.bind("n1", kube.read_requests(bound.spec))
+    nodes.bind("n1", read_shape(bound))
     return nodes
+
+
+def fits(pod: kube.Pod, nodes: Snapshot) -> list[bool]:
+    verdicts: list[bool] = filters.node_resources_fit(filters.demand(pod), nodes).tolist()
+    return verdicts
 
 
 @pytest.mark.parametrize(("wanted", "want"), FITS.values(), ids=FITS.keys())
 def test_resources_fit(wanted: dict[str, object], *, want: bool) -> None:
-    demand = filters.demand(decode_pod(make_pod(containers=[make_container(requests=wanted)])))
-
-    assert FILTERS["NodeResourcesFit"](demand, crowded()).tolist() == [want]
+    assert fits(decode_pod(make_pod(containers=[make_container(requests=wanted)])), crowded()) == [want]
 
 
 def test_several_containers_past_the_end_of_an_int64_fit_nowhere() -> None:
-    demand = filters.demand(decode_pod(make_pod(containers=[make_container(memory="9E")] * 2)))
-
-    assert FILTERS["NodeResourcesFit"](demand, crowded()).tolist() == [False]
+    assert fits(decode_pod(make_pod(containers=[make_container(memory="9E")] * 2)), crowded()) == [False]
 
 
 def test_a_pod_that_asks_for_nothing_fits_an_over_requested_node() -> None:
     nodes = crowded()
     nodes.set_node(decode_node(make_node(cpu="1m", memory="1", pods="3")))
 
-    assert FILTERS["NodeResourcesFit"](filters.demand(decode_pod(make_pod())), nodes).tolist() == [True]
+    assert fits(decode_pod(make_pod()), nodes) == [True]
 
 
 def test_the_number_of_pods_is_a_resource() -> None:
     nodes = crowded()
-    demand = filters.demand(decode_pod(make_pod()))
-    nodes.bind("n1", demand.requests)
-    assert FILTERS["NodeResourcesFit"](demand, nodes).tolist() == [True]
+    pod = decode_pod(make_pod())
+    nodes.bind("n1", read_shape(pod))
+    assert fits(pod, nodes) == [True]
 
-    nodes.bind("n1", demand.requests)
+    nodes.bind("n1", read_shape(pod))
 
-    assert FILTERS["NodeResourcesFit"](demand, nodes).tolist() == [False]
+    assert fits(pod, nodes) == [False]
 
 
 def test_feasible_is_what_every_filter_lets_pass_and_exists() -> None:
@@ -383,7 +384,7 @@ def test_feasible_is_what_every_filter_lets_pass_and_exists() -> None:
         make_node("n7"),
     )
     nodes.remove_node("n7")
-    nodes.bind("n8", kube.read_requests(decode_pod(make_pod()).spec))
+    nodes.bind("n8", read_shape(decode_pod(make_pod())))
     pod = make_pod(
         cpu="200m",
         affinity=make_node_affinity(required=[make_term(make_requirement("disk", "DoesNotExist"))]),

@@ -127,6 +127,13 @@ REQUESTS: dict[str, tuple[Json, Requests]] = {
         make_pod(resources={"requests": {"cpu": "50m", "memory": "10Mi"}}),
         want(50, 10 * MIB),
     ),
+    "beside Pod-level requests a container has the default only of what nobody names": (
+        make_pod(
+            containers=[make_container(requests={"memory": "1Gi"}), make_container("sidecar")],
+            resources={"requests": {"hugepages-2Mi": "4Mi"}},
+        ),
+        want(0, GIB, score_cpu=200, extended=(("hugepages-2Mi", 4 * MIB),)),
+    ),
     "overhead comes on top of Pod-level requests": (
         make_pod(memory="0", resources={"requests": {"cpu": "1"}}, overhead={"cpu": "250m"}),
         want(1250, 0, score_cpu=1250),

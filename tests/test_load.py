@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from tests.builders import GIB, decode_node, decode_pod, make_node, make_pod
-from webhook import kube, load
+from webhook import load
 from webhook.ledger import Ledger, Load, Share
+from webhook.pods import read_shape
 from webhook.snapshot import Snapshot
 
 STALE_AFTER = 60.0
@@ -21,7 +22,7 @@ def three_nodes() -> Snapshot:
     nodes = Snapshot(capacity=2)
     for name, cpu in (("n1", "8"), ("n2", "8"), ("n3", "4")):
         nodes.set_node(decode_node(make_node(name, cpu=cpu)))
-        nodes.bind(name, kube.read_requests(decode_pod(make_pod(cpu="1", memory="1Gi")).spec))
+        nodes.bind(name, read_shape(decode_pod(make_pod(cpu="1", memory="1Gi"))))
     return nodes
 
 

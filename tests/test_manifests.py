@@ -255,7 +255,8 @@ def rights(kind: str) -> set[tuple[str, str, str, str]]:
 
 
 def test_rights_in_the_cluster_are_to_watch_and_to_publish_the_ca() -> None:
-    watched = [("", "nodes"), ("", "pods"), ("", "namespaces"), ("scheduling.k8s.io", "priorityclasses")]
+    core = ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims")
+    watched = [*(("", kind) for kind in core), ("scheduling.k8s.io", "priorityclasses")]
     configurations = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "trimtab")
 
     assert rights("ClusterRole") == {

@@ -59,7 +59,8 @@ audit: {{verbosity: full}}
 
     assert loaded.name == "night.shift-2"
     assert scorers(loaded) == {"utilization": 3.0, "balance": 0.25}
-    assert [entry.scorer for entry in loaded.profile.scorers] == [Utilization(cpu=1, memory=0.5), Balance()]
+    made: list[object] = [entry.scorer for entry in loaded.profile.scorers]
+    assert made == [Utilization(cpu=1, memory=0.5), Balance()]
     assert loaded.profile.strength == 0.5
     assert loaded.profile.percentage_of_nodes_to_score == 70
     assert loaded.stale_after_s == 30.0

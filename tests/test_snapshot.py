@@ -9,6 +9,7 @@ import pytest
 
 from tests.builders import GIB, Json, decode_node, decode_pod, make_container, make_node, make_pod, make_taint
 from webhook import kube
+from webhook.pods import Bound, Shape, read_shape
 from webhook.snapshot import CPU, EPHEMERAL, MAX_RESOURCES, MEMORY, PODS, Snapshot
 
 Op = Callable[[Snapshot], object]
@@ -26,8 +27,8 @@ class Seen:
     unschedulable: bool = False
 
 
-def requests(**pod: Any) -> kube.Requests:
-    return kube.read_requests(decode_pod(make_pod(**pod)).spec)
+def shape(**pod: Any) -> Shape:
+    return read_shape(decode_pod(make_pod(**pod)))
 
 
 def node(name: str = "n1", **fields: Any) -> Op:
@@ -39,14 +40,14 @@ def gone(name: str = "n1") -> Op:
 
 
 def bind(name: str = "n1", cpu: str = "500m") -> Op:
-    return lambda nodes: nodes.bind(name, requests(cpu=cpu))
+    return lambda nodes: nodes.bind(name, shape(cpu=cpu))
 
 
 def unbind(name: str = "n1", cpu: str = "500m") -> Op:
     def operation(nodes: Snapshot) -> None:
         row = nodes.row(name)
         assert row is not None
-        nodes.unbind(row, requests(cpu=cpu))
+        nodes.unbind(Bound(row, shape(cpu=cpu)))
 
     return operation
 
@@ -147,7 +148,7 @@ def test_requested_returns_exactly_to_zero() -> None:
     nodes = Snapshot()
     node()(nodes)
     every = [
-        requests(
+        shape(
             containers=[
                 make_container(
                     cpu=f"{number}m",
@@ -162,7 +163,7 @@ def test_requested_returns_exactly_to_zero() -> None:
         nodes.bind("n1", each)
     assert nodes.requested[:, 0].all()
     for each in reversed(every):
-        nodes.unbind(0, each)
+        nodes.unbind(Bound(0, each))
 
     assert not nodes.requested.any()
     assert not nodes.scored.any()
@@ -172,15 +173,15 @@ def test_absurd_requests_fill_a_node_and_leave_no_trace() -> None:
     # Such a Pod is accepted with a nodeName, and reaches every watcher before the kubelet refuses it.
     nodes = Snapshot()
     node()(nodes)
-    absurd = requests(containers=[make_container(cpu="9E", memory="9E"), make_container(memory="9E")])
+    absurd = shape(containers=[make_container(cpu="9E", memory="9E"), make_container(memory="9E")])
 
     nodes.bind("n1", absurd)
     nodes.bind("n1", absurd)
     assert nodes.requested[MEMORY, 0] > nodes.allocatable[MEMORY, 0]
     assert nodes.scored[MEMORY, 0] > nodes.allocatable[MEMORY, 0]
 
-    nodes.unbind(0, absurd)
-    nodes.unbind(0, absurd)
+    nodes.unbind(Bound(0, absurd))
+    nodes.unbind(Bound(0, absurd))
     assert not nodes.requested.any()
     assert not nodes.scored.any()
 
@@ -189,7 +190,7 @@ def test_scored_requests_carry_the_schedulers_defaults() -> None:
     nodes = Snapshot()
     node()(nodes)
 
-    nodes.bind("n1", requests())
+    nodes.bind("n1", shape())
 
     assert nodes.requested[:2, 0].tolist() == [0, 0]
     assert nodes.scored[:, 0].tolist() == [100, 200 * 1024**2]
@@ -207,7 +208,7 @@ def test_every_resource_has_its_column_in_base_units() -> None:
 
 def test_a_pod_may_bring_a_resource_before_any_node_has_it() -> None:
     nodes = Snapshot()
-    nodes.bind("n1", requests(containers=[make_container(requests={"example.com/gpu": 2})]))
+    nodes.bind("n1", shape(containers=[make_container(requests={"example.com/gpu": 2})]))
     node(allocatable={"example.com/gpu": 4})(nodes)
 
     column = nodes.resources["example.com/gpu"]
@@ -358,7 +359,8 @@ def test_invented_resources_take_no_room_without_end() -> None:
     nodes.set_node(decode_node(make_node("n1")))
 
     for number in range(1000):
-        nodes.bind("n1", kube.Requests(0, 0, 0, ((f"example.com/invented-{number}", 1),), 0, 0))
+        asked = kube.Requests(0, 0, 0, ((f"example.com/invented-{number}", 1),), 0, 0)
+        nodes.bind("n1", Shape("shop", (), asked))
 
     assert nodes.requested.shape[0] == MAX_RESOURCES
     assert nodes.requested[3, nodes.row("n1") or 0] == 1000

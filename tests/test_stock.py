@@ -22,6 +22,7 @@ from tests.builders import (
     make_term,
 )
 from webhook import filters, kube, stock, stockscores
+from webhook.pods import read_shape
 from webhook.snapshot import Snapshot
 from webhook.stock import StockScheduler
 
@@ -32,7 +33,7 @@ def snapshot(*nodes: Json, bound: Sequence[Json] = ()) -> Snapshot:
         result.set_node(decode_node(node))
     for raw in bound:
         pod = decode_pod(raw)
-        result.bind(pod.spec.node_name or "", kube.read_requests(pod.spec))
+        result.bind(pod.spec.node_name or "", read_shape(pod))
     return result
 
 
@@ -70,6 +71,20 @@ def test_least_allocated(name: str) -> None:
     (cpu, memory), there, pod, expected = LEAST_ALLOCATED[name]
     nodes = snapshot(make_node(cpu=cpu, memory=memory), bound=there)
     assert stockscores.least_allocated(requests(*pod), nodes, rows(nodes)).tolist() == [expected]
+
+
+def test_least_allocated_leaves_out_what_the_pod_requests_as_a_whole() -> None:
+    """CPU 100(8-1-1)/8 = 75, memory 100(8-4-2)/8 = 25: the bound Pod's 4Gi as a whole do count."""
+    whole = {"requests": {"cpu": "4", "memory": "4Gi"}}
+    nodes = snapshot(
+        make_node("n1", cpu="8", memory="8Gi"),
+        bound=[
+            make_pod(uid="b", node="n1", cpu="1", memory="1Gi", resources={"requests": {"memory": "4Gi"}})
+        ],
+    )
+    pod = decode_pod(make_pod(cpu="1", memory="2Gi", resources=whole))
+    scores = scheduler(nodes).scores(pod, filters.demand(pod), rows(nodes))
+    assert scores["NodeResourcesFit"].tolist() == [50]
 
 
 BALANCED: dict[str, tuple[tuple[str, str], list[Json], tuple[object, object], int]] = {

@@ -32,7 +32,7 @@ OVER: dict[str, tuple[float, float, dict[str, Any], dict[str, str], bool]] = {
     ("cpu", "memory", "arguments", "annotations", "want"), OVER.values(), ids=OVER.keys()
 )
 def test_over(
-    cpu: float, memory: float, arguments: dict[str, Any], annotations: dict[str, str], want: bool
+    cpu: float, memory: float, arguments: dict[str, Any], annotations: dict[str, str], *, want: bool
 ) -> None:
     nodes = make_view(
         [[cpu], [memory]],
@@ -46,8 +46,9 @@ def test_over(
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
 def test_only_a_reading_that_counts_keeps_a_node_out(resource: str) -> None:
+    alone: dict[str, Any] = {resource: 80}
     fresh = [[resource != "cpu"], [resource != "memory"]]
     nodes = make_view([[3.0], [3.0]], fresh=fresh)
 
-    assert Thresholds(**{resource: 80}).over(nodes).tolist() == [False]
+    assert Thresholds(**alone).over(nodes).tolist() == [False]
     assert Thresholds(cpu=80, memory=80).over(nodes).tolist() == [True]  # by the other one

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tests.builders import decode_node, make_node
-from webhook import kube
+from webhook import kube, selectors
 from webhook.filters import Demand
 from webhook.history import Statistic
 from webhook.ledger import Load
@@ -34,7 +34,7 @@ class Given(View):
         column[~self.fresh] = np.nan
         return column
 
-    def matching(self, _selector: tuple[kube.Requirement, ...]) -> IntArray:
+    def matching(self, _selector: selectors.Selector) -> IntArray:
         return np.asarray(self.peers or np.zeros(self.size), np.int64)
 
 
@@ -65,8 +65,8 @@ def make_view(
     if used is None:
         fractions = np.zeros((2, snapshot.size))
     for name, numbers in (series or {}).items():
-        for row, number in enumerate(numbers):
-            snapshot.set_series(name, row, number, NOW)
+        for row, value in enumerate(numbers):
+            snapshot.set_series(name, row, value, NOW)
     return Given(
         used=fractions,
         requested=fractions if requested is None else np.asarray(requested, np.float64),

@@ -127,7 +127,7 @@ def _decide_pod(
     if decision.is_own_output(pod) and decision.is_recent(pod, clock.time):
         return _already_decided(pod)
     try:
-        demand = filters.demand(pod)
+        demand = filters.demand(pod, request.namespace)
     except quantity.QuantityError:
         return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
     planned = _plan(pod, demand, cluster, policy, clock, late=late)

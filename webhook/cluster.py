@@ -3,28 +3,20 @@
 The event loop is the lock: an event is applied whole before any decision is made.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 import numpy as np
 
 from webhook import decision, filters, kube, planner
 from webhook.lateness import Readings
 from webhook.ledger import Ledger, Load, Share
+from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError
 from webhook.snapshot import Snapshot
 
 ENABLED = "enabled"
 SHADOW = "shadow"
 _LABEL = "trimtab.dev/steering"
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """What is kept of a bound Pod: the row of its node and what it counts there."""
-
-    row: int
-    requests: kube.Requests
 
 
 class Cluster:
@@ -39,7 +31,7 @@ class Cluster:
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
         self.synced = False
-        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.namespaces = self.nodes.namespaces
         self.priority_classes: dict[str, int] = {}
         self._bound: dict[str, Bound] = {}
         self._pending: set[str] = set()
@@ -124,7 +116,7 @@ class Cluster:
         bound = self._bound.pop(uid, None)
         if bound is not None:
             self.ledger.forget(uid, bound.row)
-            self.nodes.unbind(bound.row, bound.requests)
+            self.nodes.unbind(bound)
 
     def replace_pods(self, pods: Iterable[kube.Pod], now: float | None) -> None:
         gone = set(self._bound) | self._pending
@@ -138,35 +130,34 @@ class Cluster:
         running = kube.is_running(pod)
         known = self._bound.get(uid)
         if known is not None:
-            known = self._resize(uid, known, pod, node_name)
+            known = self._update(uid, known, pod, node_name)
             if running and now is not None:
                 self.ledger.start(uid, known.row, now)
             return
         try:
-            requests = kube.read_requests(pod.spec)
+            shape = read_shape(pod)
         except QuantityError:
             return
         self._release_admission(pod)
         self._pending.discard(uid)
         self.ledger.release(uid)
-        row = self.nodes.bind(node_name, requests)
-        self._bound[uid] = Bound(row, requests)
+        bound = self._bound[uid] = self.nodes.bind(node_name, shape)
         if now is not None:
-            self.nodes.bindings.add(row, now)
+            self.nodes.bindings.add(bound.row, now)
         if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
-            self.ledger.assume(uid, row, expected_load(requests), started_at)
+            self.ledger.assume(uid, bound.row, expected_load(shape.requests), started_at)
 
-    def _resize(self, uid: str, known: Bound, pod: kube.Pod, node_name: str) -> Bound:
-        """Count what a Pod requests now, after a resize in place."""
+    def _update(self, uid: str, known: Bound, pod: kube.Pod, node_name: str) -> Bound:
+        """Count what a bound Pod is now: resized in place, with other labels, or terminating."""
         try:
-            requests = kube.read_requests(pod.spec)
+            shape = read_shape(pod)
         except QuantityError:
             return known
-        if requests == known.requests:
+        if shape == known.shape:
             return known
-        changed = self._bound[uid] = Bound(self.nodes.bind(node_name, requests), requests)
-        self.nodes.unbind(known.row, known.requests)
+        changed = self._bound[uid] = self.nodes.bind(node_name, shape)
+        self.nodes.unbind(known)
         return changed
 
     def _release_admission(self, pod: kube.Pod) -> None:

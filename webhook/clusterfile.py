@@ -130,6 +130,8 @@ _TYPES: Mapping[str, type[Any]] = {
     "Pod": kube.Pod,
     "Namespace": kube.Named,
     "PriorityClass": kube.Named,
+    "PersistentVolume": kube.PersistentVolume,
+    "PersistentVolumeClaim": kube.PersistentVolumeClaim,
     "NodeMetrics": kube.NodeMetrics,
     "PodMetrics": kube.Named,
 }
@@ -139,6 +141,8 @@ _KINDS: Mapping[str, Callable[[Cluster, Any], None]] = {
     "Pod": lambda cluster, pod: cluster.set_pod(pod, None),
     "Namespace": Cluster.set_namespace,
     "PriorityClass": Cluster.set_priority_class,
+    "PersistentVolume": lambda cluster, volume: cluster.nodes.volumes.set_volume(volume),
+    "PersistentVolumeClaim": lambda cluster, claim: cluster.nodes.volumes.set_claim(claim),
     "NodeMetrics": lambda _cluster, _reading: None,
     "PodMetrics": lambda _cluster, _reading: None,
 }

@@ -65,7 +65,26 @@ def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str],
         remove=lambda priority_class: cluster.remove_priority_class(kube.name(priority_class)),
         restarted=partial(restarted, "priorityclasses"),
     )
-    return [nodes, pods, namespaces, priority_classes]
+    volumes = cluster.nodes.volumes
+    persistent_volumes = Kind(
+        name="persistentvolumes",
+        path="/api/v1/persistentvolumes",
+        type=kube.PersistentVolume,
+        replace=volumes.replace_volumes,
+        set=volumes.set_volume,
+        remove=volumes.remove_volume,
+        restarted=partial(restarted, "persistentvolumes"),
+    )
+    claims = Kind(
+        name="persistentvolumeclaims",
+        path="/api/v1/persistentvolumeclaims",
+        type=kube.PersistentVolumeClaim,
+        replace=volumes.replace_claims,
+        set=volumes.set_claim,
+        remove=volumes.remove_claim,
+        restarted=partial(restarted, "persistentvolumeclaims"),
+    )
+    return [nodes, pods, namespaces, priority_classes, persistent_volumes, claims]
 
 
 def _is_sound(node: kube.Node) -> bool:

@@ -4,7 +4,7 @@ The structs are a typed subset of the API objects, decoded by msgspec: unknown f
 never stored. `null` is taken as absent everywhere, as the API server does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from webhook import quantity
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
+REGION = "topology.kubernetes.io/region"
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -23,8 +24,7 @@ PODS = "pods"
 
 # What the scheduler's scoring counts for a container that requests nothing
 # (pkg/scheduler/util/pod_resources.go: DefaultMilliCPURequest, DefaultMemoryRequest).
-DEFAULT_CPU_MILLI = 100
-DEFAULT_MEMORY_BYTES = 200 * 1024 * 1024
+SCORING_DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 
 # More than any node has; and thousands of Pods that ask for it still add up within the 64 bits of a column.
 MAX_REQUEST = 2**50
@@ -61,8 +61,43 @@ class NodeAffinity(Struct, frozen=True):
     )
 
 
+class LabelSelector(Struct, frozen=True, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: list[Requirement] | None = None
+
+
+class PodAffinityTerm(Struct, frozen=True, rename="camel"):
+    topology_key: str | None = None
+    label_selector: LabelSelector | None = None
+    namespaces: list[str] | None = None
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: list[str] | None = None
+    mismatch_label_keys: list[str] | None = None
+
+
+class PodAffinity(Struct, frozen=True):
+    """What `podAffinity` and `podAntiAffinity` require alike."""
+
+    required: list[PodAffinityTerm] | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
 class Affinity(Struct, frozen=True, rename="camel"):
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Struct, frozen=True, rename="camel"):
+    max_skew: int | None = None
+    topology_key: str | None = None
+    when_unsatisfiable: str | None = None
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: list[str] | None = None
 
 
 class Toleration(Struct, frozen=True):
@@ -77,14 +112,30 @@ class Resources(Struct, frozen=True):
     limits: Quantities | None = None
 
 
+class ContainerPort(Struct, frozen=True, rename="camel"):
+    host_port: int | None = None
+    protocol: str | None = None
+    host_ip: str | None = msgspec.field(default=None, name="hostIP")
+
+
 class Container(Struct, frozen=True, rename="camel"):
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
+
+
+class ClaimSource(Struct, frozen=True, rename="camel"):
+    claim_name: str | None = None
+
+
+class PodVolume(Struct, frozen=True, rename="camel"):
+    persistent_volume_claim: ClaimSource | None = None
 
 
 class OwnerReference(Struct, frozen=True):
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 
@@ -96,6 +147,7 @@ class Metadata(Struct, frozen=True, rename="camel"):
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
+    deletion_timestamp: str | None = None
 
 
 class PodSpec(Struct, frozen=True, rename="camel"):
@@ -108,6 +160,8 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     node_selector: dict[str, str] | None = None
     affinity: Affinity | None = None
     tolerations: list[Toleration] | None = None
+    topology_spread_constraints: list[TopologySpreadConstraint] | None = None
+    volumes: list[PodVolume] | None = None
     scheduling_gates: list[dict[str, Any]] | None = None
 
 
@@ -156,6 +210,37 @@ class Named(Struct, frozen=True):
     value: int | None = None
 
 
+class ClaimSpec(Struct, frozen=True, rename="camel"):
+    volume_name: str | None = None
+
+
+class PersistentVolumeClaim(Struct, frozen=True):
+    metadata: Metadata
+    spec: ClaimSpec | None = None
+
+
+class VolumeNodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = None
+
+
+class VolumeSpec(Struct, frozen=True, rename="camel"):
+    """The node affinity, and the sources whose volumes a CSI driver serves since (csi-translation-lib)."""
+
+    node_affinity: VolumeNodeAffinity | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    azure_disk: dict[str, Any] | None = None
+    azure_file: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
+    vsphere_volume: dict[str, Any] | None = None
+
+
+class PersistentVolume(Struct, frozen=True):
+    metadata: Metadata
+    spec: VolumeSpec | None = None
+
+
 class ConfigMap(Struct, frozen=True):
     metadata: Metadata
     data: dict[str, str] | None = None
@@ -171,22 +256,11 @@ class NodeMetrics(Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a Pod is limited to, in milli-CPU and bytes; 0 where nothing limits it."""
-
-    cpu_milli: int
-    memory_bytes: int
-
-
-NO_LIMITS = Limits(0, 0)
-
-
-@dataclass(frozen=True, slots=True)
 class Requests:
     """What a Pod asks of a node, in milli-CPU, bytes and counts, as the scheduler's Filter adds it up.
 
     `score_cpu_milli` and `score_memory_bytes` are what its Score adds up, with defaults for containers
-    that request nothing. `limits` is how far beyond its requests it may go.
+    that request nothing.
     """
 
     cpu_milli: int
@@ -195,7 +269,17 @@ class Requests:
     extended: tuple[tuple[str, int], ...]
     score_cpu_milli: int
     score_memory_bytes: int
-    limits: Limits = NO_LIMITS
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a Pod is limited to, in milli-CPU and bytes; 0 where nothing limits it."""
+
+    cpu_milli: int
+    memory_bytes: int
+
+
+NO_LIMITS = Limits(0, 0)
 
 
 def amount(resource: str, value: str | float) -> int:
@@ -211,8 +295,8 @@ def read_requests(spec: PodSpec) -> Requests:
     sidecars declared before it; Pod-level requests replace the sum for the resources they name;
     overhead comes on top. Raise QuantityError where a quantity is none or is negative.
     """
-    plain = _total(spec, defaults=False)
-    scoring = dict(plain) if _says_all(spec) else _total(spec, defaults=True)
+    plain = _total(spec, defaults={})
+    scoring = dict(plain) if _says_all(spec) else _total(spec, defaults=_defaults(spec, plain))
     cpu, memory = plain.pop(CPU, 0), plain.pop(MEMORY, 0)
     ephemeral = plain.pop(EPHEMERAL, 0)
     return Requests(
@@ -222,7 +306,6 @@ def read_requests(spec: PodSpec) -> Requests:
         extended=tuple((name, value) for name, value in sorted(plain.items()) if value),
         score_cpu_milli=scoring.get(CPU, 0),
         score_memory_bytes=scoring.get(MEMORY, 0),
-        limits=read_limits(spec),
     )
 
 
@@ -232,31 +315,33 @@ def read_limits(spec: PodSpec) -> Limits:
     A container without a limit adds nothing, so less than the Pod may use. Raise QuantityError as
     `read_requests` does.
     """
-    total: dict[str, int] = {}
-    for container in spec.containers or ():
-        _add(total, _amounts(container.resources.limits if container.resources else None))
-    sidecars: dict[str, int] = {}
-    for container in spec.init_containers or ():
-        own = _amounts(container.resources.limits if container.resources else None)
-        if container.restart_policy == "Always":
-            _add(total, own)
-            _add(sidecars, own)
-        else:
-            _raise(total, {name: value + sidecars.get(name, 0) for name, value in own.items()})
+    total = _combined(
+        spec, lambda container: _amounts(container.resources.limits if container.resources else None)
+    )
     if spec.resources is not None:
         total |= _amounts(spec.resources.limits)
     _add(total, {name: value for name, value in _amounts(spec.overhead).items() if total.get(name)})
     return Limits(total.get(CPU, 0), total.get(MEMORY, 0)) if total else NO_LIMITS
 
 
-def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:
+def _total(spec: PodSpec, *, defaults: Mapping[str, int]) -> dict[str, int]:
+    total = _combined(spec, lambda container: _container(container, defaults=defaults))
+    if spec.resources is not None:
+        total.update(
+            (name, value) for name, value in _amounts(spec.resources.requests).items() if _is_pod_level(name)
+        )
+    _add(total, _amounts(spec.overhead))
+    return total
+
+
+def _combined(spec: PodSpec, of: Callable[[Container], dict[str, int]]) -> dict[str, int]:
     total: dict[str, int] = {}
     for container in spec.containers or ():
-        _add(total, _container(container, defaults=defaults))
+        _add(total, of(container))
     sidecars: dict[str, int] = {}
     peak: dict[str, int] = {}
     for container in spec.init_containers or ():
-        own = _container(container, defaults=defaults)
+        own = of(container)
         if container.restart_policy == "Always":
             _add(total, own)
             _add(sidecars, own)
@@ -264,13 +349,6 @@ def _total(spec: PodSpec, *, defaults: bool) -> dict[str, int]:
             # What it does not name itself, the sidecars before it need; the total has that already.
             _raise(peak, {name: value + sidecars.get(name, 0) for name, value in own.items()})
     _raise(total, peak)
-    if spec.resources is not None:
-        total.update(
-            (name, value)
-            for name, value in _amounts(spec.resources.requests).items()
-            if name in (CPU, MEMORY) or name.startswith("hugepages-")
-        )
-    _add(total, _amounts(spec.overhead))
     return total
 
 
@@ -283,12 +361,23 @@ def _says_all(spec: PodSpec) -> bool:
     return True
 
 
-def _container(container: Container, *, defaults: bool) -> dict[str, int]:
-    requests = _amounts(container.resources.requests if container.resources else None)
-    if defaults:
-        requests.setdefault(CPU, DEFAULT_CPU_MILLI)
-        requests.setdefault(MEMORY, DEFAULT_MEMORY_BYTES)
-    return requests
+def _defaults(spec: PodSpec, plain: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the scoring defaults; beside Pod-level requests only for what nobody in the Pod names.
+
+    pkg/scheduler/framework/types.go: getNonMissingContainerRequests.
+    """
+    own = (spec.resources.requests if spec.resources else None) or {}
+    if not any(map(_is_pod_level, own)):
+        return SCORING_DEFAULTS
+    return {name: value for name, value in SCORING_DEFAULTS.items() if name not in plain}
+
+
+def _is_pod_level(resource: str) -> bool:
+    return resource in (CPU, MEMORY) or resource.startswith("hugepages-")
+
+
+def _container(container: Container, *, defaults: Mapping[str, int]) -> dict[str, int]:
+    return {**defaults, **_amounts(container.resources.requests if container.resources else None)}
 
 
 def _amounts(requests: Quantities | None) -> dict[str, int]:
@@ -322,7 +411,7 @@ def required_terms(spec: PodSpec) -> list[Term] | None:
     return None if required is None else required.node_selector_terms or []
 
 
-def name(item: Node | Named) -> str:
+def name(item: Node | Named | PersistentVolume | PersistentVolumeClaim) -> str:
     """Return the object's name; the API server lets no object be without."""
     return item.metadata.name or ""
 

@@ -12,6 +12,7 @@ from webhook import kube
 from webhook.filters import Demand
 from webhook.history import Statistic
 from webhook.ledger import Load
+from webhook.selectors import Selector
 from webhook.snapshot import PLAUSIBLE, FloatArray, IntArray, Mask, Snapshot
 
 NO_DEMAND = Demand(kube.Requests(0, 0, 0, (), 0, 0))
@@ -84,9 +85,13 @@ class View:
         more += self.pod
         return more
 
-    def matching(self, selector: tuple[kube.Requirement, ...]) -> IntArray:
+    def matching(self, selector: Selector) -> IntArray:
         """Count, by row, the bound Pods of the Pod's namespace that a label selector selects."""
-        return self.nodes.pods_matching(self.demand.namespace, selector)
+        counts = np.zeros(self.size, np.int64)
+        for group in self.nodes.pods.select((self.demand.namespace,), selector):
+            rows = np.fromiter(group.rows, np.int64)
+            counts[rows] += np.fromiter(group.rows.values(), np.int64)
+        return counts
 
     def series(self, name: str) -> FloatArray:
         """Return the numbers of that name, shape (size,); NaN where there is none or it is stale."""

@@ -101,7 +101,10 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
-    if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
+    if (
+        pod.oversized
+        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
+    ):
         return Reason.USER_TERMS
     if any(_names_hosts(term.preference) for term in preferred):
         return Reason.USER_TERMS

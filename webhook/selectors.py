@@ -1,48 +1,82 @@
-"""Label selectors in their text form, as `kubectl -l` takes them. No I/O here."""
+"""Label selectors, as k8s.io/apimachinery reads them (meta/v1: LabelSelectorAsSelector). No I/O here."""
 
-import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
-from webhook.kube import Requirement
-
-MAX_LENGTH = 1024
-
-_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,251}[A-Za-z0-9])?"
-_KEY = rf"{_NAME}(?:/{_NAME})?"
-_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?"
-_PART = re.compile(
-    rf"(?:(?P<key>{_KEY})\s*(?P<sign>==|=|!=)\s*(?P<value>{_VALUE})"
-    rf"|(?P<set>{_KEY})\s+(?P<word>in|notin)\s*\(\s*(?P<values>{_VALUE}(?:\s*,\s*{_VALUE})*)\s*\)"
-    rf"|(?P<no>!)?\s*(?P<exists>{_KEY}))\s*"
-)
-_COMMA = re.compile(r",\s*")
-_SIGNS = {"=": "In", "==": "In", "!=": "NotIn", "in": "In", "notin": "NotIn"}
+from webhook import kube
 
 
-def parse(text: str) -> tuple[Requirement, ...]:
-    """Return the requirements of a selector such as `app=db,tier in (a,b),!old`; raise ValueError."""
-    if len(text) > MAX_LENGTH:
-        raise ValueError(f"expected a label selector of at most {MAX_LENGTH} characters")
-    text = text.strip()
-    found: list[Requirement] = []
-    at = 0
-    while True:
-        part = _PART.match(text, at)
-        if part is None:
-            raise ValueError(f"expected a label selector such as app=db, found {text!r}")
-        found.append(_requirement(part))
-        at = part.end()
-        if at == len(text):
-            return tuple(found)
-        comma = _COMMA.match(text, at)
-        if comma is None:
-            raise ValueError(f"expected a label selector such as app=db, found {text!r}")
-        at = comma.end()
+class SelectorError(ValueError):
+    """A selector that the API server refuses."""
 
 
-def _requirement(part: re.Match[str]) -> Requirement:
-    if part["key"] is not None:
-        return Requirement(part["key"], _SIGNS[part["sign"]], [part["value"]])
-    if part["set"] is not None:
-        values = [value.strip() for value in part["values"].split(",")]
-        return Requirement(part["set"], _SIGNS[part["word"]], values)
-    return Requirement(part["exists"], "DoesNotExist" if part["no"] else "Exists")
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one label has to be: `values` is empty for `Exists` and `DoesNotExist`."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        match self.operator:
+            case "In":
+                return labels.get(self.key) in self.values
+            case "NotIn":
+                return labels.get(self.key) not in self.values
+            case "Exists":
+                return self.key in labels
+            case _:
+                return self.key not in labels
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """All of the requirements; one without any matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+
+def read(
+    selector: kube.LabelSelector | None,
+    labels: Mapping[str, str] | None = None,
+    same: Iterable[str] = (),
+    other: Iterable[str] = (),
+) -> Selector | None:
+    """Return the selector; None for an absent one, which matches nothing.
+
+    `same` and `other` are a Pod's matchLabelKeys and mismatchLabelKeys and `labels` its labels: what they
+    stand for the API server merges in only after admission (registry/core/pod/strategy.go:
+    applyMatchLabelKeysAndMismatchLabelKeys), and merging twice changes nothing. Raise SelectorError
+    where an operator is unknown or has not the values that it needs.
+    """
+    if selector is None:
+        return None
+    known = labels or {}
+    equal = (selector.match_labels or {}).items()
+    found = {Requirement(key, "In", frozenset((value,))) for key, value in equal}
+    for expression in selector.match_expressions or ():
+        found.add(_requirement(expression))
+    for keys, operator in ((same, "In"), (other, "NotIn")):
+        found |= {Requirement(key, operator, frozenset((known[key],))) for key in keys if key in known}
+    return Selector(tuple(sorted(found, key=_order)))
+
+
+def _order(requirement: Requirement) -> tuple[bool, str, str, list[str]]:
+    """Put first what tells most apart, and equal selectors in one order."""
+    return requirement.operator != "In", requirement.key, requirement.operator, sorted(requirement.values)
+
+
+def _requirement(expression: kube.Requirement) -> Requirement:
+    values = frozenset(expression.values or ())
+    valued = {"In": True, "NotIn": True, "Exists": False, "DoesNotExist": False}.get(expression.operator)
+    if valued is None:
+        wanted = "In, NotIn, Exists or DoesNotExist"
+        raise SelectorError(f"operator: expected {wanted}, found {expression.operator!r}")
+    if bool(values) is not valued:
+        wanted = "one value or more" if valued else "no values"
+        raise SelectorError(f"values: expected {wanted} for {expression.operator}, found {len(values)}")
+    return Requirement(expression.key, expression.operator, values)

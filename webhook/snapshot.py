@@ -15,6 +15,8 @@ from webhook import kube
 from webhook.bindings import Bindings
 from webhook.columns import Columns
 from webhook.history import History
+from webhook.pods import Bound, Pods, Shape
+from webhook.volumes import Volumes
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -36,6 +38,23 @@ _BLANK = {"changed_at": -np.inf, "capacity": 1.0, "void": 1.0}
 Taints = frozenset[tuple[str, str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class Domains:
+    """The domains of a topology key: by row the number of the label's value, -1 where it is absent."""
+
+    of: IntArray
+    count: int
+
+    def holding(self, rows: Iterable[int]) -> Mask:
+        """Rows that share a domain with one of `rows`."""
+        # One more than there are domains: what has none counts there, and is cleared.
+        hit = np.zeros(self.count + 1, np.bool_)
+        hit[self.of[np.fromiter(rows, np.int64)]] = True
+        hit[-1] = False
+        mask: Mask = hit[self.of]
+        return mask
+
+
 @dataclass(slots=True)
 class Series:
     """Numbers of one name, by row, with the time at which each was last told."""
@@ -48,9 +67,9 @@ class Snapshot:
     """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
 
     Shapes: `allocatable`, `requested` (resources, rows) int64; `scored` (2, rows) int64, requests with
-    the scheduler's scoring defaults; `limited` (2, rows) int64, limits, of each Pod no less than its
-    requests; `used`, `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU,
-    memory in bytes. `used` means nothing where `fresh()` is false.
+    the scheduler's scoring defaults; `limits` (2, rows) int64, of each Pod no less than its requests; `used`,
+    `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU, memory in bytes. `used` means nothing where
+    `fresh()` is false.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -62,6 +81,11 @@ class Snapshot:
         self.labels_generation = 0
         self.taint_sets: dict[Taints, int] = {frozenset(): 0}
         self.label_index: dict[str, dict[str, set[int]]] = {}
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.pods = Pods()
+        self.volumes = Volumes()
+        self._domains: dict[str, Domains] = {}
+        self._domains_of = (-1, -1)
         self._rows: dict[str, int] = {}
         self._free: list[int] = []
         self._labels: list[Mapping[str, str]] = []
@@ -76,7 +100,7 @@ class Snapshot:
         self.void: FloatArray = np.ones((2, capacity))
         self.requested: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
         self.scored: IntArray = np.zeros((2, capacity), np.int64)
-        self.limited: IntArray = np.zeros((2, capacity), np.int64)
+        self.limits: IntArray = np.zeros((2, capacity), np.int64)
         self.used: FloatArray = np.zeros((2, capacity))
         self.unseen: FloatArray = np.zeros((2, capacity))
         self.reserved: FloatArray = np.zeros((2, capacity))
@@ -95,6 +119,29 @@ class Snapshot:
 
     def labels(self, row: int) -> Mapping[str, str]:
         return self._labels[row]
+
+    def domains(self, key: str) -> Domains:
+        """Return the domains of a topology key, kept until a label changes."""
+        current = self.labels_generation, self.size
+        if self._domains_of != current:
+            self._domains.clear()
+            self._domains_of = current
+        known = self._domains.get(key)
+        if known is not None:
+            return known
+        of = np.full(self.size, -1, np.int64)
+        by_value = self.label_index.get(key, {})
+        for number, rows in enumerate(by_value.values()):
+            of[np.fromiter(rows, np.int64)] = number
+        found = Domains(of, len(by_value))
+        if by_value:
+            # There is no end of keys that no node has.
+            self._domains[key] = found
+        return found
+
+    def label_values(self, key: str) -> list[str]:
+        """Return the values that the domains of a topology key stand for, in the order of their numbers."""
+        return list(self.label_index.get(key, ()))
 
     def fresh(self, now: float, stale_after: float) -> Mask:
         """Rows whose reading last changed no longer than `stale_after` seconds ago and was valid."""
@@ -165,20 +212,18 @@ class Snapshot:
 
     # Bound Pods
 
-    def bind(self, node_name: str, requests: kube.Requests) -> int:
-        """Count a bound Pod's requests on its node; return the row."""
+    def bind(self, node_name: str, shape: Shape) -> Bound:
+        """Count a bound Pod on its node; return what to keep of it."""
         row = self._claim(node_name)
         self._pods_on[row] += 1
-        self._count(row, requests, 1)
-        return row
+        self._count(row, shape, 1)
+        return self.pods.add(row, shape)
 
-    def unbind(self, row: int, requests: kube.Requests) -> None:
-        self._pods_on[row] -= 1
-        self._count(row, requests, -1)
-        self._release(row)
-
-    def pods_matching(self, namespace: str, selector: tuple[kube.Requirement, ...]) -> IntArray:
-        return np.zeros(self.size, np.int64)
+    def unbind(self, bound: Bound) -> None:
+        self.pods.remove(bound)
+        self._pods_on[bound.row] -= 1
+        self._count(bound.row, bound.shape, -1)
+        self._release(bound.row)
 
     # Usage
 
@@ -300,7 +345,8 @@ class Snapshot:
         self.requested = np.concatenate((self.requested, blank))
         return column
 
-    def _count(self, row: int, requests: kube.Requests, sign: int) -> None:
+    def _count(self, row: int, shape: Shape, sign: int) -> None:
+        requests, limits = shape.requests, shape.limits
         column = self.requested[:, row]
         column[CPU] += sign * requests.cpu_milli
         column[MEMORY] += sign * requests.memory_bytes
@@ -308,8 +354,8 @@ class Snapshot:
         column[PODS] += sign
         self.scored[0, row] += sign * requests.score_cpu_milli
         self.scored[1, row] += sign * requests.score_memory_bytes
-        self.limited[0, row] += sign * max(requests.limits.cpu_milli, requests.cpu_milli)
-        self.limited[1, row] += sign * max(requests.limits.memory_bytes, requests.memory_bytes)
+        self.limits[0, row] += sign * max(limits.cpu_milli, requests.cpu_milli)
+        self.limits[1, row] += sign * max(limits.memory_bytes, requests.memory_bytes)
         for resource, value in requests.extended:
             index = self._column(resource)
             if index is not None:

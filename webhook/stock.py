@@ -1,14 +1,16 @@
 """A model of the stock kube-scheduler (1.36, default configuration): what it does with a Pod. No I/O here.
 
 Filter, the sample of nodes that is scored, the weighted sum of `stockscores`, ties broken at random.
-Not modelled: Pod affinity, volumes, images, preemption, resource claims; with none in play they say
-nothing. The default spread counts the Pods of the same owner, as its selector does; a Service's selector,
-which counts where there is no such owner, is not known here.
+Not modelled: preferred Pod affinity, volumes that are not bound yet, images, preemption, resource claims;
+with none in play they say nothing. The default spread counts the Pods of the same owner, as its selector
+does; a Service's selector, which counts where there is no such owner, is not known here.
 """
 
+import msgspec
 import numpy as np
 
 from webhook import filters, kube, stockscores
+from webhook.pods import read_shape
 from webhook.snapshot import IntArray, Mask, Snapshot
 
 # pkg/scheduler/apis/config/v1/default_plugins.go.
@@ -29,8 +31,6 @@ DEFAULT_SPREAD = ((kube.HOSTNAME, 3), (kube.ZONE, 5))
 
 # Owners whose selector the scheduler looks up for the default spread (plugins/helper/spread.go).
 _SPREAD_OWNERS = frozenset({"ReplicaSet", "StatefulSet", "ReplicationController"})
-
-_FILTERS = tuple(check for name, check in filters.FILTERS.items() if name != "NodeReady")
 
 Owner = tuple[str, str, str]
 
@@ -67,7 +67,7 @@ class StockScheduler:
 
     def bind(self, pod: kube.Pod, node_name: str) -> None:
         """Count `pod` on a node, as a bound Pod that the scheduler sees."""
-        row = self.nodes.bind(node_name, kube.read_requests(pod.spec))
+        row = self.nodes.bind(node_name, read_shape(pod)).row
         owner = _owner(pod)
         if owner is not None:
             self._owned_by(owner)[row] += 1
@@ -97,7 +97,7 @@ class StockScheduler:
                 (affinity.preferred if affinity else None) or (), self.nodes, rows
             ),
             "PodTopologySpread": stockscores.topology_spread(self._spreads(pod, demand), rows),
-            "NodeResourcesFit": stockscores.least_allocated(demand.requests, self.nodes, rows),
+            "NodeResourcesFit": stockscores.least_allocated(_without_own(pod, demand), self.nodes, rows),
             "NodeResourcesBalancedAllocation": stockscores.balanced_allocation(
                 demand.requests, self.nodes, rows
             ),
@@ -143,10 +143,7 @@ class StockScheduler:
 
 def feasible(demand: filters.Demand, nodes: Snapshot) -> Mask:
     """Rows that pass the scheduler's Filter; it leaves readiness to a taint."""
-    mask = nodes.exists[: nodes.size].copy()
-    for check in _FILTERS:
-        mask &= check(demand, nodes)
-    return mask
+    return filters.feasible(demand, nodes, but="NodeReady")
 
 
 def nodes_to_find(nodes: int, percentage: int = 0) -> int:
@@ -176,6 +173,17 @@ def _zone_key(nodes: Snapshot, row: int) -> str:
     )
     zone = labels.get("failure-domain.beta.kubernetes.io/zone", labels.get(kube.ZONE))
     return f"{region or ''}:\0:{zone or ''}"
+
+
+def _without_own(pod: kube.Pod, demand: filters.Demand) -> kube.Requests:
+    """Return the requests without what the Pod requests as a whole, which NodeResourcesFit does not score.
+
+    noderesources/fit.go, getScorer: nothing tells the scorer that Pod-level requests are enabled. Those of
+    bound Pods are counted.
+    """
+    if pod.spec.resources is None:
+        return demand.requests
+    return kube.read_requests(msgspec.structs.replace(pod.spec, resources=None))
 
 
 def _owner(pod: kube.Pod) -> Owner | None:

@@ -26,7 +26,7 @@ _EXPECTED = (
 
 def main() -> int:
     """Do what the first argument says; an expected failure is one message, not a traceback."""
-    commands = {"build": build.binaries, "up": background.up, "down": background.down, "usage": usage}
+    commands = {"build": build.everything, "up": background.up, "down": background.down, "usage": usage}
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=background.__doc__)
     parser.add_argument("command", choices=commands)
     try:

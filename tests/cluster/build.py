@@ -1,4 +1,4 @@
-"""Builds the three Go binaries of the simulated cluster once, into the user's cache.
+"""Builds the Go binaries of the simulated cluster and the oracle once, into the user's cache.
 
 A binary's folder is named by a digest of everything that decides its bytes, so a changed module or flag
 builds anew and an unchanged one is found. A cold build compiles Kubernetes: up to a quarter of an hour.
@@ -31,15 +31,21 @@ class BuildError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Module:
-    """One Go module below this folder and the binary that it builds."""
+    """One Go module below this folder and a binary that it builds.
+
+    `module` is the module's folder where that is not the binary's name, `sources` the folder in it that
+    holds the binary's own sources.
+    """
 
     name: str
     package: str
     ldflags: str
+    module: str = ""
+    sources: str = "."
 
     @property
     def directory(self) -> Path:
-        return HERE / self.name
+        return HERE / (self.module or self.name)
 
     def flags(self) -> list[str]:
         return ["-trimpath", "-buildvcs=false", "-mod=readonly", "-ldflags", self.ldflags]
@@ -47,7 +53,8 @@ class Module:
     def digest(self) -> str:
         """What decides the binary: module files, sources and flags."""
         content = hashlib.sha256("\0".join([self.package, *self.flags()]).encode())
-        for path in sorted([*self.directory.glob("go.*"), *self.directory.glob("*.go")]):
+        sources = self.directory / self.sources
+        for path in sorted([*self.directory.glob("go.*"), *sources.glob("*.go")]):
             content.update(f"\0{path.name}\0".encode() + path.read_bytes())
         return content.hexdigest()[:16]
 
@@ -61,18 +68,27 @@ class Module:
 
 CONTROL = Module("control", ".", f"-s -w {_STAMP}")
 KWOK = Module("kwok", "sigs.k8s.io/kwok/cmd/kwok", "-s -w")
+ORACLE = Module("oracle", "./oracle", "-s -w", module="control", sources="oracle")
 METRICS_SERVER = Module("metrics-server", "sigs.k8s.io/metrics-server/cmd/metrics-server", "-s -w")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Binaries:
+    """What a simulated cluster runs."""
+
     control: Path
     kwok: Path
     metrics_server: Path
 
 
+def everything() -> None:
+    """Build what the cache lacks: the cluster's binaries and the oracle of the differential tests."""
+    binaries()
+    binary(ORACLE)
+
+
 def binaries() -> Binaries:
-    """The three binaries, built first where the cache lacks them."""
+    """The cluster's binaries, built first where the cache lacks them."""
     return Binaries(control=binary(CONTROL), kwok=binary(KWOK), metrics_server=binary(METRICS_SERVER))
 
 

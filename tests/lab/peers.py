@@ -143,7 +143,8 @@ def peaks(cost: Column) -> FloatArray:
     low, high = raw.min(), raw.max()
     if low == 0.0 and high == 0.0:
         return np.zeros_like(raw)
-    return 100.0 - np.trunc(100.0 * (raw - low) / (high - low) if high != low else raw - low)
+    cost: FloatArray = np.trunc(100.0 * (raw - low) / (high - low) if high != low else raw - low)
+    return 100.0 - cost
 
 
 # Crane Dynamic (gocrane/crane-scheduler)
@@ -172,7 +173,8 @@ def crane_sum(usage: dict[str, Column]) -> FloatArray:
 
 def crane(total: Column, hot: Column = 0.0, weights: float = sum(CRANE_WEIGHTS.values())) -> FloatArray:
     """Crane's score of a weighted sum: the weight of missing metrics stays in the divisor."""
-    return np.clip(np.trunc(_column(total) / weights) - np.trunc(10.0 * _column(hot)), 0.0, 100.0)
+    score: FloatArray = np.trunc(_column(total) / weights) - np.trunc(10.0 * _column(hot))
+    return np.clip(score, 0.0, 100.0)
 
 
 def crane_hot(bindings: dict[float, Column]) -> FloatArray:
@@ -184,7 +186,8 @@ def crane_hot(bindings: dict[float, Column]) -> FloatArray:
 def crane_passes(usage: dict[str, Column]) -> npt.NDArray[np.bool_]:
     """Crane's filter: no usage over its limit; a missing one passes."""
     over = [_column(usage[name]) > limit for name, limit in CRANE_LIMITS.items() if name in usage]
-    return ~np.any(np.stack(np.broadcast_arrays(*over)), axis=0)
+    passes: npt.NDArray[np.bool_] = ~np.any(np.stack(np.broadcast_arrays(*over)), axis=0)
+    return passes
 
 
 # Koordinator LoadAwareScheduling

@@ -7,6 +7,7 @@ import pytest
 from tests.builders import decode_node, decode_pod, make_container, make_node, make_pod
 from tests.views import make_view
 from webhook import kube, wishes
+from webhook.pods import read_shape
 from webhook.scorers.accelerator import Accelerator
 from webhook.snapshot import Snapshot
 
@@ -26,7 +27,7 @@ def cluster(*nodes: Node, resource: str = GPU) -> Snapshot:
         snapshot.set_node(decode_node(make_node(f"n{number}", labels=labels, allocatable=allocatable)))
         if taken:
             pod = make_pod(containers=[make_container(requests={resource: str(taken)})])
-            snapshot.bind(f"n{number}", kube.read_requests(decode_pod(pod).spec))
+            snapshot.bind(f"n{number}", read_shape(decode_pod(pod)))
     return snapshot
 
 

@@ -21,7 +21,8 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 GPU = "nvidia.com/gpu"
 POD: dict[str, Any] = {
-    "requests": kube.Requests(100, 100, 0, ((GPU, 1),), 100, 100, kube.Limits(200, 300)),
+    "requests": kube.Requests(100, 100, 0, ((GPU, 1),), 100, 100),
+    "limits": kube.Limits(200, 300),
     "wishes": wishes.read({wishes.NEAR: "app=db", wishes.FAR: "app=web", wishes.ACCELERATOR: "a100"}),
 }
 

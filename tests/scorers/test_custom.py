@@ -39,7 +39,7 @@ def test_scores(source: str, number: float, arguments: dict[str, Any], want: flo
         series={"rank": [number]} if source == "series" else {},
     )
 
-    scores = Custom(**{source: "rank"}, **arguments).score(nodes)
+    scores = Custom(**{source: "rank", **arguments}).score(nodes)
 
     assert scores.tolist() == pytest.approx([want], nan_ok=True)
 

@@ -9,6 +9,7 @@ from tests.builders import decode_node, decode_pod, make_container, make_node, m
 from tests.views import make_view
 from webhook import beta, kube
 from webhook.load import View
+from webhook.pods import read_shape
 from webhook.scorers.overcommit_risk import OvercommitRisk, limit_risk, load_risk
 from webhook.snapshot import Snapshot
 
@@ -92,7 +93,7 @@ def two_nodes(**pod: Any) -> View:
     bound = make_pod(
         containers=[make_container(cpu="1", memory="1k", resources=resources("1", "1k", "3", "1k"))]
     )
-    nodes.bind("n1", kube.read_requests(decode_pod(bound).spec))
+    nodes.bind("n1", read_shape(decode_pod(bound)))
     return make_view(nodes=nodes, **pod)
 
 
@@ -103,12 +104,15 @@ def resources(cpu: str, memory: str, cpu_limit: str, memory_limit: str) -> dict[
     }
 
 
-ONE_TO_TWO = kube.Requests(1000, 0, 0, (), 1000, 0, kube.Limits(2000, 0))
+ONE_TO_TWO: dict[str, Any] = {
+    "requests": kube.Requests(1000, 0, 0, (), 1000, 0),
+    "limits": kube.Limits(2000, 0),
+}
 UNIFORM = {"mean": [[0.5, 0.5], [0.0, 0.0]], "deviation": [[(1 / 12) ** 0.5] * 2, [0.0, 0.0]]}
 
 
 def test_scores() -> None:
-    nodes = two_nodes(requests=ONE_TO_TWO, statistics=UNIFORM)
+    nodes = two_nodes(**ONE_TO_TWO, statistics=UNIFORM)
 
     # n1: limits 5 of 4, requests 2: 1/3. Use above 1 of 4, given at most 3 of 4: 1 - 0.25/0.75 = 2/3.
     # n2: limits 2, no risk; nothing requested and nothing allowed, yet used: none of it can be told.
@@ -117,14 +121,14 @@ def test_scores() -> None:
 
 
 def test_by_limits_alone_it_needs_no_readings() -> None:
-    nodes = two_nodes(requests=ONE_TO_TWO)
+    nodes = two_nodes(**ONE_TO_TWO)
 
     assert OvercommitRisk(limit_weight=1.0).score(nodes).tolist() == pytest.approx([100 * 2 / 3, 100.0])
     assert np.isnan(OvercommitRisk().score(nodes)).all()
 
 
 def test_what_is_in_flight_counts_with_the_limits() -> None:
-    nodes = two_nodes(requests=ONE_TO_TWO)
+    nodes = two_nodes(**ONE_TO_TWO)
     nodes.nodes.reserved[0, 0] = 500.0
 
     # n1: limits 5.5 of 4 over requests 2.5: 1.5 / 3.
@@ -137,12 +141,12 @@ def test_a_best_effort_pod_leaves_it_neutral() -> None:
 
 def test_rows_that_have_changed_since_the_last_view_are_worked_out_anew() -> None:
     once = OvercommitRisk(limit_weight=0.0)
-    once.score(two_nodes(requests=ONE_TO_TWO, statistics=UNIFORM))
+    once.score(two_nodes(**ONE_TO_TWO, statistics=UNIFORM))
     changed = {"mean": [[0.5, 0.0], [0.0, 0.0]], "deviation": [[0.05**0.5, 0.0], [0.0, 0.0]]}
 
-    scores = once.score(two_nodes(requests=ONE_TO_TWO, statistics=changed))
+    scores = once.score(two_nodes(**ONE_TO_TWO, statistics=changed))
 
     fresh = OvercommitRisk(limit_weight=0.0)
-    np.testing.assert_array_equal(scores, fresh.score(two_nodes(requests=ONE_TO_TWO, statistics=changed)))
+    np.testing.assert_array_equal(scores, fresh.score(two_nodes(**ONE_TO_TWO, statistics=changed)))
     # Beta(2, 2): F(1/4) / F(3/4).
     assert scores[0] == pytest.approx(100 * (10 / 64) / (54 / 64))

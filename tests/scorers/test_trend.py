@@ -7,6 +7,7 @@ import pytest
 from tests.views import make_view
 from webhook.history import Statistic
 from webhook.scorers.trend import Trend
+from webhook.snapshot import FloatArray
 
 NAN = float("nan")
 
@@ -46,7 +47,12 @@ def test_a_stale_reading_has_no_trend() -> None:
 def test_the_readings_that_it_asks_for() -> None:
     asked: list[Statistic] = []
     nodes = make_view([[0.5], [0.5]])
-    object.__setattr__(nodes, "predicted", lambda wanted: asked.append(wanted) or nodes.used)
+
+    def predicted(wanted: Statistic) -> FloatArray:
+        asked.append(wanted)
+        return nodes.used
+
+    object.__setattr__(nodes, "predicted", predicted)
 
     Trend(minutes=10.0, window_seconds=1200.0).score(nodes)
 

@@ -10,6 +10,7 @@ import jsonpatch
 import numpy as np
 
 from webhook import decision, filters, kube, stock
+from webhook.pods import read_shape
 from webhook.snapshot import FloatArray, Snapshot
 from webhook.stock import StockScheduler
 from webhook.workload import Object, Workload
@@ -87,7 +88,7 @@ class _Bed:
                 self.nodes.set_node(_NODE.decode(json.dumps(item)))
             elif item["kind"] == "Pod":
                 pod: kube.Pod = _POD.decode(json.dumps(item))
-                self.nodes.bind(str(pod.spec.node_name), kube.read_requests(pod.spec))
+                self.nodes.bind(str(pod.spec.node_name), read_shape(pod))
         self.used = workload.base[0].copy()
         self._allocatable = workload.allocatable[0]
         self.unschedulable = 0
@@ -122,7 +123,7 @@ def ideal(workload: Workload, step: Step) -> Run:
         pod: kube.Pod = _POD.decode(json.dumps(raw))
         node = bed.coolest(pod)
         if node is not None:
-            bed.nodes.bind(node, kube.read_requests(pod.spec))
+            bed.nodes.bind(node, read_shape(pod))
         bed.count(node, pod)
         step()
     return Run(bed.utilization, bed.unschedulable)

@@ -45,9 +45,8 @@ class Accelerator(Arguments):
             total += self.packing * packing_score(nodes, asked)
             weight += self.packing
         if self.model and nodes.demand.wishes.accelerator is not None:
-            codes, values = nodes.nodes.columns.codes(self.model_label)
-            wanted = np.array([value == nodes.demand.wishes.accelerator for value in values])
-            total += self.model * MAX_SCORE * wanted[codes[: nodes.size]]
+            rows = nodes.nodes.label_index.get(self.model_label, {}).get(nodes.demand.wishes.accelerator, ())
+            total[np.fromiter(rows, np.int64)] += self.model * MAX_SCORE
             weight += self.model
         return total / weight if weight else np.full(nodes.size, np.nan)
 

@@ -73,12 +73,13 @@ class Energy(Arguments):
         before, after = np.clip(before, 0.0, 1.0), np.minimum(after, 1.0)
         if not self.classes and self.default is not None:
             return self.default.marginal(before, after)
-        codes, values = nodes.nodes.columns.codes(self.label)
+        # By domain of the label; the last is that of nodes without it.
+        of = nodes.nodes.domains(self.label).of
+        values = nodes.nodes.label_values(self.label)
+        models = [*(self.classes.get(value, self.default) for value in values), self.default]
         watts = np.full(nodes.size, np.nan)
-        model_of = {code: self.classes.get(value or "") or self.default for code, value in enumerate(values)}
-        for model in {id(model): model for model in model_of.values() if model is not None}.values():
-            mine = np.array([model_of[code] is model for code in range(len(values))])
-            rows = np.flatnonzero(mine[codes[: nodes.size]])
+        for model in {id(model): model for model in models if model is not None}.values():
+            rows = np.flatnonzero(np.array([each is model for each in models])[of])
             watts[rows] = model.marginal(before[rows], after[rows])
         return watts
 

@@ -48,15 +48,15 @@ class OvercommitRisk(Arguments):
     _memo: _Memo = field(default_factory=_Memo, init=False, repr=False, compare=False)
 
     def score(self, nodes: View) -> FloatArray:
-        requests = nodes.demand.requests
+        requests, most = nodes.demand.requests, nodes.demand.limits
         pod = np.array([[requests.cpu_milli], [requests.memory_bytes]])
-        limits = np.maximum(pod, [[requests.limits.cpu_milli], [requests.limits.memory_bytes]])
+        limits = np.maximum(pod, [[most.cpu_milli], [most.memory_bytes]])
         if not limits.any():
             return np.full(nodes.size, np.nan)
         size, columns = nodes.size, nodes.nodes
         allocatable = columns.allocatable[:2, :size].astype(np.float64)
         capacity, flying = columns.capacity[:, :size], columns.reserved[:, :size]
-        requested, limited = columns.requested[:2, :size], columns.limited[:, :size]
+        requested, limited = columns.requested[:2, :size], columns.limits[:, :size]
         risk = self.limit_weight * limit_risk(
             requested + flying + pod, limited + flying + limits, allocatable
         )

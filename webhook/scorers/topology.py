@@ -9,7 +9,7 @@ from pydantic import Field
 
 from webhook.load import View
 from webhook.scorers.base import MAX_SCORE, Arguments, Label
-from webhook.snapshot import FloatArray, IntArray
+from webhook.snapshot import Domains, FloatArray, IntArray
 
 Cost = Annotated[float, Field(strict=True, ge=0, le=1e6)]
 
@@ -84,32 +84,36 @@ class Topology(Arguments):
         nearness = np.zeros(nodes.size)
         inner = np.zeros(nodes.size)
         for level in self.levels:
-            codes, values = nodes.nodes.columns.codes(level.key)
-            counts = np.bincount(codes[: nodes.size], weights=peers, minlength=len(values))
-            counts[0] = 0.0
+            domains = nodes.nodes.domains(level.key)
             # A level's peers include the inner level's, whatever the labels say.
-            shared = np.maximum(counts[codes[: nodes.size]], inner)
+            shared = np.maximum(_by_domain(domains, peers)[domains.of], inner)
             nearness += level.score * (shared - inner)
             inner = shared
         return nearness / total
 
     def _by_costs(self, costs: Costs, nodes: View, peers: IntArray) -> FloatArray:
-        codes, values = nodes.nodes.columns.codes(costs.key)
-        codes = codes[: nodes.size]
-        counts = np.bincount(codes, weights=peers, minlength=len(values))
+        domains, values = nodes.nodes.domains(costs.key), nodes.nodes.label_values(costs.key)
+        counts = _by_domain(domains, peers)[:-1]
         matrix = np.array([[_cost(costs.between, one, other) for other in values] for one in values])
+        matrix = matrix.reshape(len(values), len(values))
         known = ~np.isnan(matrix)
         reached = known @ counts
         spent = np.where(known, matrix, 0.0) @ counts
         mean = np.divide(spent, reached, out=np.full(reached.shape, np.nan), where=reached > 0)
         highest = max(cost for row in costs.between.values() for cost in row.values())
-        nearness: FloatArray = MAX_SCORE * (1.0 - mean / highest)
-        return nearness[codes]
+        nearness = np.append(MAX_SCORE * (1.0 - mean / highest), np.nan)
+        by_row: FloatArray = nearness[domains.of]
+        return by_row
 
 
-def _cost(between: Mapping[str, Mapping[str, float]], one: str | None, other: str | None) -> float:
-    if one is None or other is None:
-        return np.nan
+def _by_domain(domains: Domains, peers: IntArray) -> FloatArray:
+    """Count the peers in every domain, and 0 behind them for nodes in none, whose number is -1."""
+    counts = np.bincount(domains.of + 1, weights=peers, minlength=domains.count + 1).astype(np.float64)
+    counts[0] = 0.0
+    return np.roll(counts, -1)
+
+
+def _cost(between: Mapping[str, Mapping[str, float]], one: str, other: str) -> float:
     there = between.get(one, {}).get(other)
     back = between.get(other, {}).get(one)
     if there is None and back is None:

@@ -1,46 +1,15 @@
-"""Which nodes could take a Pod: the scheduler's Filter, as far as the webhook can know it. No I/O here.
-
-Each predicate is named for the scheduler plugin that would refuse. Not modelled here, so never a
-reason to exclude a node: host ports, Pod affinity, volumes, hard topology spread, dynamic resources.
-"""
+"""What a node itself decides: its taints, labels and room. No I/O here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 
 import numpy as np
 
-from webhook import kube, wishes
+from webhook import kube
+from webhook.filters.demand import Demand
 from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Mask, Snapshot, Taints
-from webhook.wishes import Wishes
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What a Pod asks of a node: requests, selectors, tolerations, and its author's wishes."""
-
-    requests: kube.Requests
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    required: tuple[kube.Term, ...] | None = None
-    tolerations: tuple[kube.Toleration, ...] = ()
-    namespace: str = ""
-    wishes: Wishes = wishes.NONE
-
-
-def demand(pod: kube.Pod) -> Demand:
-    """Read what `pod` asks of a node; raise QuantityError on a bad quantity."""
-    spec = pod.spec
-    required = kube.required_terms(spec)
-    return Demand(
-        requests=kube.read_requests(spec),
-        node_selector=spec.node_selector or {},
-        required=None if required is None else tuple(required),
-        tolerations=tuple(spec.tolerations or ()),
-        namespace=pod.metadata.namespace or "",
-        wishes=wishes.read(pod.metadata.annotations),
-    )
 
 
 def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
@@ -66,7 +35,7 @@ def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes that match the nodeSelector and any one of the required terms."""
     mask = np.ones(nodes.size, np.bool_)
     for key, value in demand.node_selector.items():
-        mask &= _rows(nodes, nodes.label_index.get(key, {}).get(value, ()))
+        mask &= mask_of(nodes, nodes.label_index.get(key, {}).get(value, ()))
     if demand.required is not None:
         mask &= match_any(demand.required, nodes)
     return mask
@@ -90,23 +59,6 @@ def node_resources_fit(demand: Demand, nodes: Snapshot) -> Mask:
     for column, value in wanted:
         if value > 0:
             mask &= requested[column] + value <= allocatable[column]
-    return mask
-
-
-FILTERS: Mapping[str, Callable[[Demand, Snapshot], Mask]] = {
-    "NodeUnschedulable": node_unschedulable,
-    "NodeReady": node_ready,
-    "TaintToleration": taint_toleration,
-    "NodeAffinity": node_affinity,
-    "NodeResourcesFit": node_resources_fit,
-}
-
-
-def feasible(demand: Demand, nodes: Snapshot) -> Mask:
-    """Rows of the nodes that pass every filter."""
-    mask = nodes.exists[: nodes.size].copy()
-    for check in FILTERS.values():
-        mask &= check(demand, nodes)
     return mask
 
 
@@ -203,7 +155,7 @@ def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
     if requirement.key != "metadata.name" or len(values) != 1:
         return np.zeros(nodes.size, np.bool_)
     row = nodes.row(values[0])
-    mask = _rows(nodes, () if row is None else (row,))
+    mask = mask_of(nodes, () if row is None else (row,))
     match requirement.operator:
         case "In":
             return mask
@@ -214,10 +166,10 @@ def _match_name(requirement: kube.Requirement, nodes: Snapshot) -> Mask:
 
 
 def _union(nodes: Snapshot, groups: Iterable[Iterable[int]]) -> Mask:
-    return _rows(nodes, chain.from_iterable(groups))
+    return mask_of(nodes, chain.from_iterable(groups))
 
 
-def _rows(nodes: Snapshot, rows: Iterable[int]) -> Mask:
+def mask_of(nodes: Snapshot, rows: Iterable[int]) -> Mask:
     mask = np.zeros(nodes.size, np.bool_)
     mask[np.fromiter(rows, np.int64)] = True
     return mask

@@ -1,0 +1,298 @@
+"""Seeded generator of Pods, as the API server gives them to a webhook: valid and with its defaults filled in.
+
+A Pod is built from topics, each about one predicate, so that any mix of them can be asked for.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from random import Random
+
+from webhook import kube
+
+from .vocabulary import (
+    APPS,
+    CPU,
+    DISKS,
+    EFFECTS,
+    FPGA,
+    GPU,
+    MEMORY,
+    NAMESPACES,
+    PORTS,
+    RACK,
+    SIZES,
+    TAINTS,
+    TIERS,
+    TOPOLOGIES,
+    UNSCHEDULABLE,
+    ZONES,
+    Json,
+    chance,
+    some,
+)
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+OWNER_LABEL = "owner"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def make(rng: Random, name: str, topics: Mapping[str, float]) -> Json:
+    """Return a Pod that speaks of each topic with the probability given."""
+    pod: Json = {
+        "metadata": {
+            "name": name,
+            "uid": name,
+            "namespace": rng.choice(("shop", "shop", *NAMESPACES)),
+            "labels": {"app": rng.choice(APPS), "tier": rng.choice(TIERS), "hash": rng.choice("12")},
+        },
+        "spec": {"containers": [_container(rng, f"c{number}") for number in range(rng.choice((1, 1, 2)))]},
+    }
+    for topic, share in topics.items():
+        if chance(rng, share):
+            TOPICS[topic](rng, pod)
+    return pod
+
+
+def as_stored(pod: Json) -> Json:
+    """Return the Pod as the API server stores it: its affinity terms' label keys merged into the selectors.
+
+    pkg/registry/core/pod/strategy.go, applyMatchLabelKeysAndMismatchLabelKeys: that happens after admission.
+    """
+    if "affinity" not in pod["spec"]:
+        return pod
+    stored: Json = copy.deepcopy(pod)
+    labels = pod["metadata"]["labels"]
+    affinity = stored["spec"]["affinity"]
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind, {})
+        weighted = [term["podAffinityTerm"] for term in terms.get(PREFERRED, ())]
+        for term in [*terms.get(REQUIRED, ()), *weighted]:
+            for field, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+                for key in term.get(field, ()):
+                    if key in labels and term.get("labelSelector") is not None:
+                        expression = {"key": key, "operator": operator, "values": [labels[key]]}
+                        term["labelSelector"].setdefault("matchExpressions", []).append(expression)
+    return stored
+
+
+# Resources
+
+
+def _container(rng: Random, name: str) -> Json:
+    requests: Json = {}
+    if chance(rng, 0.8):
+        requests["cpu"] = rng.choice(CPU)
+    if chance(rng, 0.8):
+        requests["memory"] = rng.choice(MEMORY)
+    return {"name": name, "image": "app:1", **({"resources": {"requests": requests}} if requests else {})}
+
+
+def _demanding(rng: Random, pod: Json) -> None:
+    """Ask for much of one resource, so that some nodes are too small."""
+    container = pod["spec"]["containers"][0]
+    requests = container.setdefault("resources", {}).setdefault("requests", {})
+    resource, amounts = rng.choice(
+        (
+            ("cpu", ("2", "3", "4500m", "8")),
+            ("memory", ("4Gi", "6000Mi", "12Gi")),
+            ("ephemeral-storage", ("1Gi", "8Gi", "9.5Gi")),
+            (GPU, ("1", "2", "4")),
+            (FPGA, ("0", "1")),
+            ("hugepages-2Mi", ("4Mi", "64Mi")),
+        )
+    )
+    requests[resource] = rng.choice(amounts)
+
+
+def _structured(rng: Random, pod: Json) -> None:
+    """Add init containers, sidecars, overhead and Pod-level requests."""
+    spec = pod["spec"]
+    inits = [_container(rng, f"i{number}") for number in range(rng.randint(0, 3))]
+    for container in inits:
+        if chance(rng, 0.5):
+            container["restartPolicy"] = "Always"
+    if inits:
+        spec["initContainers"] = inits
+    if chance(rng, 0.3):
+        spec["overhead"] = {"cpu": "50m", "memory": "100Mi"}
+    if chance(rng, 0.3):
+        # No less than the containers can ask for together.
+        both = {"cpu": "7", "memory": "12Gi"}
+        spec["resources"] = {"requests": {key: both[key] for key in some(rng, tuple(both), 2)}}
+
+
+def _ports(rng: Random, pod: Json) -> None:
+    pod["spec"]["containers"][-1]["ports"] = [
+        {
+            "containerPort": port,
+            "protocol": rng.choice(("TCP", "TCP", "UDP")),
+            **({"hostPort": port} if chance(rng, 0.8) else {}),
+            **({"hostIP": rng.choice(("0.0.0.0", "10.0.0.1", "10.0.0.2"))} if chance(rng, 0.4) else {}),
+        }
+        for port in some(rng, PORTS, 2)
+    ]
+
+
+# Nodes named by label and taint
+
+
+def _tolerations(rng: Random, pod: Json) -> None:
+    def one() -> Json:
+        effect = {} if chance(rng, 0.4) else {"effect": rng.choice(EFFECTS)}
+        if chance(rng, 0.1):
+            return {"operator": "Exists", **effect}
+        if chance(rng, 0.2):
+            return {"key": UNSCHEDULABLE, "operator": "Exists", **effect}
+        key, value = rng.choice(TAINTS)
+        if chance(rng, 0.5):
+            return {"key": key, "operator": "Exists", **effect}
+        operator = {} if chance(rng, 0.5) else {"operator": "Equal"}
+        return {"key": key, "value": value, **operator, **effect}
+
+    pod["spec"]["tolerations"] = [one() for _ in range(rng.randint(1, 3))]
+
+
+def _node_selector(rng: Random, pod: Json) -> None:
+    choices = ({"disk": rng.choice(DISKS)}, {kube.ZONE: rng.choice(ZONES)}, {"size": rng.choice(SIZES)})
+    pod["spec"]["nodeSelector"] = rng.choice(choices)
+
+
+def node_requirement(rng: Random) -> Json:
+    key, values = rng.choice(
+        (("disk", DISKS), (kube.ZONE, ZONES), ("size", SIZES), (kube.HOSTNAME, ("n0", "n1", "n2", "n3")))
+    )
+    operator = rng.choice(("In", "In", "NotIn", "Exists", "DoesNotExist"))
+    if key == "size" and chance(rng, 0.5):
+        return {"key": key, "operator": rng.choice(("Gt", "Lt")), "values": [rng.choice(("3", "7", "10"))]}
+    if operator in ("In", "NotIn"):
+        return {"key": key, "operator": operator, "values": some(rng, values, 2)}
+    return {"key": key, "operator": operator}
+
+
+def _node_term(rng: Random) -> Json:
+    term: Json = {}
+    if chance(rng, 0.9):
+        term["matchExpressions"] = [node_requirement(rng) for _ in range(rng.choice((1, 1, 2)))]
+    if chance(rng, 0.1):
+        operator = rng.choice(("In", "NotIn"))
+        name = f"n{rng.randint(0, 6)}"
+        term["matchFields"] = [{"key": "metadata.name", "operator": operator, "values": [name]}]
+    return term
+
+
+def _node_affinity(rng: Random, pod: Json) -> None:
+    terms = [_node_term(rng) for _ in range(rng.randint(1, 2))]
+    _affinity(pod, "nodeAffinity")[REQUIRED] = {"nodeSelectorTerms": terms}
+
+
+def _preferred_nodes(rng: Random, pod: Json) -> None:
+    terms = [
+        {"weight": rng.choice((1, 10, 33, 100)), "preference": _node_term(rng)}
+        for _ in range(rng.randint(1, 3))
+    ]
+    _affinity(pod, "nodeAffinity")[PREFERRED] = terms
+
+
+def _affinity(pod: Json, kind: str) -> Json:
+    inner: Json = pod["spec"].setdefault("affinity", {}).setdefault(kind, {})
+    return inner
+
+
+# Other Pods
+
+
+def _selector(rng: Random) -> Json:
+    if chance(rng, 0.05):
+        return {}
+    if chance(rng, 0.7):
+        return {"matchLabels": {"app": rng.choice(APPS)}}
+    operator = rng.choice(("In", "NotIn", "Exists", "DoesNotExist"))
+    values = {"values": some(rng, APPS, 2)} if operator in ("In", "NotIn") else {}
+    return {
+        "matchExpressions": [{"key": "app", "operator": operator, **values}],
+        **({"matchLabels": {"tier": rng.choice(TIERS)}} if chance(rng, 0.5) else {}),
+    }
+
+
+def _pod_term(rng: Random, topologies: tuple[str, ...]) -> Json:
+    term: Json = {"topologyKey": rng.choice(topologies), "labelSelector": _selector(rng)}
+    if chance(rng, 0.05):
+        del term["labelSelector"]
+    elif chance(rng, 0.2):
+        term[rng.choice(("matchLabelKeys", "mismatchLabelKeys"))] = ["hash"]
+    if chance(rng, 0.3):
+        term["namespaces"] = some(rng, tuple(NAMESPACES), 2)
+    if chance(rng, 0.3):
+        term["namespaceSelector"] = rng.choice(
+            (
+                {},
+                {"matchLabels": {"team": "web"}},
+                {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]},
+            )
+        )
+    return term
+
+
+def _pod_affinity(rng: Random, pod: Json) -> None:
+    terms = [
+        _pod_term(rng, (kube.ZONE, kube.ZONE, RACK, kube.HOSTNAME)) for _ in range(rng.choice((1, 1, 2)))
+    ]
+    _affinity(pod, "podAffinity")[REQUIRED] = terms
+
+
+def _pod_anti_affinity(rng: Random, pod: Json) -> None:
+    terms = [
+        _pod_term(rng, (kube.HOSTNAME, kube.HOSTNAME, RACK, kube.ZONE)) for _ in range(rng.choice((1, 1, 2)))
+    ]
+    _affinity(pod, "podAntiAffinity")[REQUIRED] = terms
+
+
+def _spread(rng: Random, pod: Json) -> None:
+    pod["spec"]["topologySpreadConstraints"] = [
+        _constraint(rng, key, rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")))
+        for key in some(rng, TOPOLOGIES, 2)
+    ]
+
+
+def _constraint(rng: Random, key: str, action: str) -> Json:
+    constraint: Json = {
+        "topologyKey": key,
+        "maxSkew": rng.choice((1, 1, 2, 3)),
+        "whenUnsatisfiable": action,
+        "labelSelector": _selector(rng),
+    }
+    if chance(rng, 0.05):
+        del constraint["labelSelector"]
+    elif chance(rng, 0.2):
+        constraint["matchLabelKeys"] = ["hash"]
+    if action == "DoNotSchedule" and chance(rng, 0.2):
+        constraint["minDomains"] = rng.randint(1, 5)
+    for policy in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+        if chance(rng, 0.4):
+            constraint[policy] = rng.choice(("Honor", "Ignore"))
+    return constraint
+
+
+def _owned(rng: Random, pod: Json) -> None:
+    """Give the Pod a controller, which selects it by a label that its Pods alone have."""
+    kind = rng.choice(("ReplicaSet", "ReplicaSet", "StatefulSet", "Job"))
+    name = f"{kind.lower()}-{rng.choice(APPS)}"
+    pod["metadata"]["labels"][OWNER_LABEL] = name
+    version = "batch/v1" if kind == "Job" else "apps/v1"
+    owner = {"apiVersion": version, "kind": kind, "name": name, "uid": name, "controller": True}
+    pod["metadata"]["ownerReferences"] = [owner]
+
+
+TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
+    "demanding": _demanding,
+    "structured": _structured,
+    "ports": _ports,
+    "tolerations": _tolerations,
+    "nodeSelector": _node_selector,
+    "nodeAffinity": _node_affinity,
+    "preferredNodes": _preferred_nodes,
+    "podAffinity": _pod_affinity,
+    "podAntiAffinity": _pod_anti_affinity,
+    "spread": _spread,
+    "owned": _owned,
+}

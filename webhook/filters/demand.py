@@ -1,0 +1,131 @@
+"""What a Pod asks of a node, read once for all predicates. No I/O here."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from webhook import kube, selectors, wishes
+from webhook.pods import AffinityTerm, HostPort, host_ports, read_terms
+from webhook.quantity import QuantityError
+from webhook.selectors import Selector, SelectorError
+from webhook.wishes import Wishes
+
+# Every requirement of a Pod affinity term or a spread constraint is held against every shape of Pods, and
+# all other reviews wait for it. Nobody needs as many as this.
+MAX_POD_REQUIREMENTS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """A constraint with `whenUnsatisfiable: DoNotSchedule`; its selector is None where it matches nothing."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector | None
+    min_domains: int = 1
+    honors_affinity: bool = True
+    honors_taints: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What a Pod asks of a node, and what others may hold against it: its namespace and labels.
+
+    `oversized` says that it has more requirements towards other Pods than are read; all are left out then.
+    """
+
+    requests: kube.Requests
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[kube.Term, ...] | None = None
+    tolerations: tuple[kube.Toleration, ...] = ()
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    ports: frozenset[HostPort] = frozenset()
+    affinity: tuple[AffinityTerm, ...] = ()
+    anti_affinity: tuple[AffinityTerm, ...] = ()
+    spread: tuple[SpreadConstraint, ...] = ()
+    claims: tuple[str, ...] = ()
+    oversized: bool = False
+    limits: kube.Limits = kube.NO_LIMITS
+    wishes: Wishes = wishes.NONE
+
+
+def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
+    """Read what `pod` asks of a node; raise QuantityError on a bad quantity.
+
+    `namespace` is the review's, for a Pod that does not carry its own yet.
+    """
+    spec = pod.spec
+    required = kube.required_terms(spec)
+    home, labels = pod.metadata.namespace or namespace or "", pod.metadata.labels or {}
+    near = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
+    far = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
+    spread = _spread(spec, labels)
+    oversized = _size(near + far, spread) > MAX_POD_REQUIREMENTS
+    return Demand(
+        requests=kube.read_requests(spec),
+        node_selector=spec.node_selector or {},
+        required=None if required is None else tuple(required),
+        tolerations=tuple(spec.tolerations or ()),
+        namespace=home,
+        labels=labels,
+        ports=host_ports(spec),
+        affinity=() if oversized else near,
+        anti_affinity=() if oversized else far,
+        spread=() if oversized else spread,
+        claims=_claims(spec),
+        oversized=oversized,
+        limits=_limits(spec),
+        wishes=wishes.read(pod.metadata.annotations),
+    )
+
+
+def _limits(spec: kube.PodSpec) -> kube.Limits:
+    """Return the limits; none where one cannot be read, as with a bound Pod's shape."""
+    try:
+        return kube.read_limits(spec)
+    except QuantityError:
+        return kube.NO_LIMITS
+
+
+def _size(terms: tuple[AffinityTerm, ...], spread: tuple[SpreadConstraint, ...]) -> int:
+    """Count what is to be held against other Pods: the requirements of all selectors."""
+    if not terms and not spread:
+        return 0
+    found = [
+        *(term.selector for term in terms),
+        *(term.namespace_selector for term in terms if term.namespace_selector),
+        *(constraint.selector for constraint in spread),
+    ]
+    return sum(max(1, len(selector.requirements) if selector else 0) for selector in found)
+
+
+def _spread(spec: kube.PodSpec, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
+    """Return the hard constraints, without those that the API server refuses."""
+    if not spec.topology_spread_constraints:
+        return ()
+    found = []
+    for constraint in spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable != "DoNotSchedule" or (constraint.max_skew or 0) < 1:
+            continue
+        try:
+            selector = selectors.read(constraint.label_selector, labels, constraint.match_label_keys or ())
+        except SelectorError:
+            continue
+        found.append(
+            SpreadConstraint(
+                constraint.topology_key or "",
+                constraint.max_skew or 0,
+                selector,
+                1 if constraint.min_domains is None else constraint.min_domains,
+                constraint.node_affinity_policy in (None, "Honor"),
+                constraint.node_taints_policy == "Honor",
+            )
+        )
+    return tuple(dict.fromkeys(found))
+
+
+def _claims(spec: kube.PodSpec) -> tuple[str, ...]:
+    if not spec.volumes:
+        return ()
+    sources = (volume.persistent_volume_claim for volume in spec.volumes)
+    return tuple(dict.fromkeys(source.claim_name for source in sources if source and source.claim_name))
