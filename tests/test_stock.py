@@ -376,6 +376,32 @@ def test_the_default_spread_counts_only_nodes_that_the_pod_may_use() -> None:
     assert model.scores(free, filters.demand(free), scored)["PodTopologySpread"].tolist() == [66, 100]
 
 
+def test_a_pods_own_constraints_replace_the_default_spread() -> None:
+    """Of zones a and b the first runs two Pods of the owner, the second one that the constraint selects."""
+    nodes = snapshot(*(make_node(name, labels={kube.ZONE: name}) for name in "ab"))
+    owned = {"ownerReferences": [make_owner("ReplicaSet", "web-1")]}
+    model = scheduler(nodes)
+    for _ in range(2):
+        model.bind(decode_pod(make_pod(metadata=owned)), "a")
+    model.bind(decode_pod(make_pod(labels={"app": "web"})), "b")
+    model.bind(decode_pod(make_pod(labels={"app": "web"}, metadata={"deletionTimestamp": "now"})), "a")
+
+    def scores(action: str) -> list[int]:
+        constraint = {
+            "topologyKey": kube.ZONE,
+            "maxSkew": 1,
+            "whenUnsatisfiable": action,
+            "labelSelector": {"matchLabels": {"app": "web"}},
+        }
+        pod = decode_pod(make_pod(metadata=owned, topologySpreadConstraints=[constraint]))
+        spread = model.scores(pod, filters.demand(pod), rows(nodes))["PodTopologySpread"]
+        return list(spread.tolist())
+
+    # Two zones, ln(2+2) = 1.386: raw 0 and 1, of at most 1.
+    assert scores("ScheduleAnyway") == [100, 0]
+    assert scores("DoNotSchedule") == [0, 0]
+
+
 def test_nodes_that_appear_later_are_scheduled_to() -> None:
     nodes = snapshot(make_node("n1", cpu="1"))
     model = scheduler(nodes)

@@ -119,6 +119,7 @@ class ContainerPort(Struct, frozen=True, rename="camel"):
 
 
 class Container(Struct, frozen=True, rename="camel"):
+    name: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
     ports: list[ContainerPort] | None = None
@@ -165,8 +166,25 @@ class PodSpec(Struct, frozen=True, rename="camel"):
     scheduling_gates: list[dict[str, Any]] | None = None
 
 
-class PodStatus(Struct, frozen=True):
+class Condition(Struct, frozen=True):
+    type: str
+    status: str
+    reason: str | None = None
+
+
+class ContainerStatus(Struct, frozen=True, rename="camel"):
+    name: str = ""
+    resources: Resources | None = None
+    allocated_resources: Quantities | None = None
+
+
+class PodStatus(Struct, frozen=True, rename="camel"):
     phase: str | None = None
+    conditions: list[Condition] | None = None
+    container_statuses: list[ContainerStatus] | None = None
+    init_container_statuses: list[ContainerStatus] | None = None
+    resources: Resources | None = None
+    allocated_resources: Quantities | None = None
 
 
 class Pod(Struct, frozen=True):
@@ -179,11 +197,6 @@ class Taint(Struct, frozen=True):
     key: str
     effect: str
     value: str | None = None
-
-
-class Condition(Struct, frozen=True):
-    type: str
-    status: str
 
 
 class NodeSpec(Struct, frozen=True):

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from webhook import kube, selectors
+from webhook import kube, resize, selectors
 from webhook.quantity import QuantityError
 from webhook.selectors import Selector, SelectorError
 
@@ -217,7 +217,7 @@ def read_shape(pod: kube.Pod) -> Shape:
     return Shape(
         namespace=namespace,
         labels=tuple(sorted((metadata.labels or {}).items())),
-        requests=kube.read_requests(spec),
+        requests=kube.read_requests(resize.in_effect(pod)),
         limits=limits,
         ports=host_ports(spec),
         # Its own labels were merged in when it was created, and may be others by now.

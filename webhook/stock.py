@@ -10,6 +10,8 @@ import msgspec
 import numpy as np
 
 from webhook import filters, kube, stockscores
+from webhook.filters import spread
+from webhook.filters.demand import read_spread
 from webhook.pods import read_shape
 from webhook.snapshot import IntArray, Mask, Snapshot
 
@@ -52,7 +54,6 @@ class StockScheduler:
         self._next_start = 0
         self._seen = (-1, -1)
         self._order: IntArray = np.zeros(0, np.int64)
-        self._domains: dict[str, IntArray] = {}
         self._owned: dict[Owner, IntArray] = {}
 
     def schedule(self, pod: kube.Pod) -> str | None:
@@ -67,10 +68,10 @@ class StockScheduler:
 
     def bind(self, pod: kube.Pod, node_name: str) -> None:
         """Count `pod` on a node, as a bound Pod that the scheduler sees."""
-        row = self.nodes.bind(node_name, read_shape(pod)).row
+        bound = self.nodes.bind(node_name, read_shape(pod))
         owner = _owner(pod)
-        if owner is not None:
-            self._owned_by(owner)[row] += 1
+        if owner is not None and not bound.shape.terminating:
+            self._owned_by(owner)[bound.row] += 1
 
     def sample(self, mask: Mask) -> IntArray:
         """Return the feasible rows that are scored, in the order found, and move on for the next Pod.
@@ -96,7 +97,7 @@ class StockScheduler:
             "NodeAffinity": stockscores.node_affinity(
                 (affinity.preferred if affinity else None) or (), self.nodes, rows
             ),
-            "PodTopologySpread": stockscores.topology_spread(self._spreads(pod, demand), rows),
+            "PodTopologySpread": self._topology_spread(pod, demand, rows),
             "NodeResourcesFit": stockscores.least_allocated(_without_own(pod, demand), self.nodes, rows),
             "NodeResourcesBalancedAllocation": stockscores.balanced_allocation(
                 demand.requests, self.nodes, rows
@@ -110,14 +111,32 @@ class StockScheduler:
         ties = np.flatnonzero(total == total.max())
         return int(rows[ties[self._rng.integers(ties.size)]])
 
-    def _spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
-        """Return the system's default constraints for a Pod that a known owner selects."""
+    def _topology_spread(self, pod: kube.Pod, demand: filters.Demand, rows: IntArray) -> IntArray:
+        """Score by the Pod's soft constraints; where it has none of any kind, by the system's default."""
+        if pod.spec.topology_spread_constraints:
+            return stockscores.topology_spread(self._own_spreads(pod, demand), rows, require_all=True)
+        return stockscores.topology_spread(self._default_spreads(pod, demand), rows)
+
+    def _own_spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
+        return tuple(
+            stockscores.Spread(
+                self.nodes.domains(constraint.topology_key).of,
+                constraint.topology_key == kube.HOSTNAME,
+                constraint.max_skew,
+                spread.matching_pods(constraint, demand, self.nodes)
+                * spread.included(constraint, demand, self.nodes),
+            )
+            for constraint in read_spread(pod.spec, demand.labels, "ScheduleAnyway")
+        )
+
+    def _default_spreads(self, pod: kube.Pod, demand: filters.Demand) -> tuple[stockscores.Spread, ...]:
+        """Return the system's constraints for a Pod that a known owner selects."""
         owner = _owner(pod)
         if owner is None:
             return ()
         matching = self._owned_by(owner)[: self.nodes.size] * filters.node_affinity(demand, self.nodes)
         return tuple(
-            stockscores.Spread(self._domains[key], key == kube.HOSTNAME, max_skew, matching)
+            stockscores.Spread(self.nodes.domains(key).of, key == kube.HOSTNAME, max_skew, matching)
             for key, max_skew in DEFAULT_SPREAD
         )
 
@@ -135,7 +154,6 @@ class StockScheduler:
         if self._seen != seen:
             self._seen = seen
             self._order = node_order(self.nodes)
-            self._domains = {key: stockscores.domains(key, self.nodes) for key, _ in DEFAULT_SPREAD}
 
 
 # Filter and sample

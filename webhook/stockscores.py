@@ -129,14 +129,6 @@ def _crowding(spread: Spread, rows: IntArray, known: Mask) -> FloatArray:
     return weighted
 
 
-def domains(key: str, nodes: Snapshot) -> IntArray:
-    """Return, row by row, a number for the value of a label; -1 where a node lacks it."""
-    result = np.full(nodes.size, -1, np.int64)
-    for number, rows in enumerate(nodes.label_index.get(key, {}).values()):
-        result[np.fromiter(rows, np.int64)] = number
-    return result
-
-
 def _normalized(counts: IntArray, *, reverse: bool) -> IntArray:
     """Scale to 0..100 by the largest (helper/normalize_score.go: DefaultNormalizeScore)."""
     highest = int(counts.max(initial=0))

@@ -51,12 +51,12 @@ FILTERING = Mix(
         "podAntiAffinity": 0.15,
         "spread": 0.25,
     },
-    bound={"structured": 0.15, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06},
+    bound={"structured": 0.15, "resized": 0.2, "ports": 0.35, "podAffinity": 0.03, "podAntiAffinity": 0.06},
     claims=0.2,
     terminating=0.05,
 )
 
-# What the model of the stock scheduler knows: no Pod affinity, no constraints of the Pod's own, no volumes.
+# What the model of the stock scheduler knows: no preferred Pod affinity, no volumes that wait for a node.
 SCORING = Mix(
     incoming={
         "demanding": 0.2,
@@ -66,8 +66,10 @@ SCORING = Mix(
         "nodeAffinity": 0.1,
         "preferredNodes": 0.5,
         "owned": 0.7,
+        "softSpread": 0.3,
     },
-    bound={"structured": 0.2, "owned": 0.7},
+    bound={"structured": 0.2, "resized": 0.2, "owned": 0.7},
+    terminating=0.05,
 )
 
 
@@ -135,7 +137,7 @@ def question(rng: Random, incoming: int, mix: Mix) -> Question:
 def _bound(rng: Random, name: str, node: str, mix: Mix) -> Json:
     pod = pods.as_stored(pods.make(rng, name, mix.bound))
     pod["spec"]["nodeName"] = node
-    pod["status"] = {"phase": "Running"}
+    pod.setdefault("status", {})["phase"] = "Running"
     if chance(rng, mix.terminating):
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     return pod
@@ -147,6 +149,8 @@ def _node(rng: Random, name: str) -> Json:
     for key, share in ((kube.HOSTNAME, 0.03), (kube.ZONE, 0.06), (REGION, 0.2), (RACK, 0.1)):
         if chance(rng, share):
             del labels[key]
+    if chance(rng, 0.05):
+        labels[kube.HOSTNAME] = f"host-{rng.randint(0, 2)}"
     if chance(rng, 0.05):
         labels[BETA_ZONE] = zone
     if chance(rng, 0.8):
@@ -175,6 +179,8 @@ def _status(rng: Random) -> Json:
         "memory": rng.choice(("2Gi", "7900Mi", "16Gi", "33554432Ki", "64G")),
         "pods": rng.choice(("2", "5", "20", "110", "110", "110")),
     }
+    if chance(rng, 0.06):
+        del allocatable[rng.choice(("cpu", "memory"))]
     if chance(rng, 0.7):
         allocatable["ephemeral-storage"] = rng.choice(("5Gi", "9500Mi", "10e9"))
     if chance(rng, 0.4):

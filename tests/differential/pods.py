@@ -50,6 +50,8 @@ def make(rng: Random, name: str, topics: Mapping[str, float]) -> Json:
     for topic, share in topics.items():
         if chance(rng, share):
             TOPICS[topic](rng, pod)
+    if chance(rng, 0.03) and "ownerReferences" not in pod["metadata"]:
+        del pod["metadata"]["labels"]
     return pod
 
 
@@ -61,7 +63,7 @@ def as_stored(pod: Json) -> Json:
     if "affinity" not in pod["spec"]:
         return pod
     stored: Json = copy.deepcopy(pod)
-    labels = pod["metadata"]["labels"]
+    labels = pod["metadata"].get("labels", {})
     affinity = stored["spec"]["affinity"]
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(kind, {})
@@ -84,6 +86,8 @@ def _container(rng: Random, name: str) -> Json:
         requests["cpu"] = rng.choice(CPU)
     if chance(rng, 0.8):
         requests["memory"] = rng.choice(MEMORY)
+    if chance(rng, 0.03):
+        requests[GPU] = "1"
     return {"name": name, "image": "app:1", **({"resources": {"requests": requests}} if requests else {})}
 
 
@@ -121,8 +125,33 @@ def _structured(rng: Random, pod: Json) -> None:
         spec["resources"] = {"requests": {key: both[key] for key in some(rng, tuple(both), 2)}}
 
 
+def _resized(rng: Random, pod: Json) -> None:
+    """Let a bound Pod be on its way from other requests, as its kubelet reports it."""
+
+    def status(container: Json) -> Json:
+        asked = container.get("resources", {}).get("requests", {})
+        # Mostly what is asked for; a kubelet that knows no resizing says nothing.
+        given = asked if chance(rng, 0.5) else _container(rng, "").get("resources", {}).get("requests", {})
+        used = given if chance(rng, 0.5) else _container(rng, "").get("resources", {}).get("requests", {})
+        reported: Json = {"name": container["name"]}
+        if chance(rng, 0.9):
+            reported |= {"resources": {"requests": used}, "allocatedResources": given}
+        return reported
+
+    spec, status_of = pod["spec"], pod.setdefault("status", {})
+    status_of["containerStatuses"] = [status(container) for container in spec["containers"]]
+    status_of["initContainerStatuses"] = [status(container) for container in spec.get("initContainers", ())]
+    if "resources" in spec and chance(rng, 0.7):
+        amounts = {"cpu": rng.choice(("1", "9")), "memory": rng.choice(("1Gi", "13Gi"))}
+        status_of |= {"resources": {"requests": amounts}, "allocatedResources": amounts}
+    if chance(rng, 0.5):
+        reason = rng.choice(("Infeasible", "Deferred"))
+        status_of["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": reason}]
+
+
 def _ports(rng: Random, pod: Json) -> None:
-    pod["spec"]["containers"][-1]["ports"] = [
+    container = rng.choice([*pod["spec"]["containers"], *pod["spec"].get("initContainers", ())])
+    container["ports"] = [
         {
             "containerPort": port,
             "protocol": rng.choice(("TCP", "TCP", "UDP")),
@@ -248,9 +277,16 @@ def _pod_anti_affinity(rng: Random, pod: Json) -> None:
 
 
 def _spread(rng: Random, pod: Json) -> None:
+    _constrain(rng, pod, ("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway"))
+
+
+def _soft_spread(rng: Random, pod: Json) -> None:
+    _constrain(rng, pod, ("ScheduleAnyway", "ScheduleAnyway", "ScheduleAnyway", "DoNotSchedule"))
+
+
+def _constrain(rng: Random, pod: Json, actions: tuple[str, ...]) -> None:
     pod["spec"]["topologySpreadConstraints"] = [
-        _constraint(rng, key, rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")))
-        for key in some(rng, TOPOLOGIES, 2)
+        _constraint(rng, key, rng.choice(actions)) for key in some(rng, TOPOLOGIES, 2)
     ]
 
 
@@ -286,6 +322,7 @@ def _owned(rng: Random, pod: Json) -> None:
 TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "demanding": _demanding,
     "structured": _structured,
+    "resized": _resized,
     "ports": _ports,
     "tolerations": _tolerations,
     "nodeSelector": _node_selector,
@@ -294,5 +331,6 @@ TOPICS: Mapping[str, Callable[[Random, Json], None]] = {
     "podAffinity": _pod_affinity,
     "podAntiAffinity": _pod_anti_affinity,
     "spread": _spread,
+    "softSpread": _soft_spread,
     "owned": _owned,
 }

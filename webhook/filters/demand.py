@@ -16,7 +16,7 @@ MAX_POD_REQUIREMENTS = 32
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """A constraint with `whenUnsatisfiable: DoNotSchedule`; its selector is None where it matches nothing."""
+    """A topology spread constraint; its selector is None where it matches nothing."""
 
     topology_key: str
     max_skew: int
@@ -59,7 +59,7 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     home, labels = pod.metadata.namespace or namespace or "", pod.metadata.labels or {}
     near = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
     far = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
-    spread = _spread(spec, labels)
+    spread = read_spread(spec, labels, "DoNotSchedule")
     oversized = _size(near + far, spread) > MAX_POD_REQUIREMENTS
     return Demand(
         requests=kube.read_requests(spec),
@@ -99,13 +99,13 @@ def _size(terms: tuple[AffinityTerm, ...], spread: tuple[SpreadConstraint, ...])
     return sum(max(1, len(selector.requirements) if selector else 0) for selector in found)
 
 
-def _spread(spec: kube.PodSpec, labels: Mapping[str, str]) -> tuple[SpreadConstraint, ...]:
-    """Return the hard constraints, without those that the API server refuses."""
+def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:
+    """Return the constraints with that `whenUnsatisfiable`, without those that the API server refuses."""
     if not spec.topology_spread_constraints:
         return ()
     found = []
     for constraint in spec.topology_spread_constraints:
-        if constraint.when_unsatisfiable != "DoNotSchedule" or (constraint.max_skew or 0) < 1:
+        if constraint.when_unsatisfiable != action or (constraint.max_skew or 0) < 1:
             continue
         try:
             selector = selectors.read(constraint.label_selector, labels, constraint.match_label_keys or ())

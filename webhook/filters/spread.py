@@ -25,15 +25,11 @@ def pod_topology_spread(demand: Demand, nodes: Snapshot) -> Mask | None:
 
 def _skew(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot, labelled: Mask) -> IntArray:
     """Return the skew by row with the Pod there; only nodes of the constraint's policies count."""
-    counted = labelled.copy()
-    if constraint.honors_affinity:
-        counted &= node_affinity(demand, nodes)
-    if constraint.honors_taints:
-        counted &= taint_toleration(demand, nodes)
+    counted = labelled & included(constraint, demand, nodes)
     domains = nodes.domains(constraint.topology_key)
     of = domains.of[counted]
     present = np.bincount(of, minlength=domains.count) > 0
-    matching = np.bincount(of, _matching(constraint, demand, nodes)[counted], minlength=domains.count)
+    matching = np.bincount(of, matching_pods(constraint, demand, nodes)[counted], minlength=domains.count)
     enough = present.any() and int(present.sum()) >= constraint.min_domains
     fewest = int(matching[present].min()) if enough else 0
     itself = constraint.selector is not None and constraint.selector.matches(demand.labels)
@@ -41,7 +37,17 @@ def _skew(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot, labelle
     return skew
 
 
-def _matching(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot) -> IntArray:
+def included(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot) -> Mask:
+    """Nodes whose Pods count, by the constraint's inclusion policies."""
+    mask = np.ones(nodes.size, np.bool_)
+    if constraint.honors_affinity:
+        mask &= node_affinity(demand, nodes)
+    if constraint.honors_taints:
+        mask &= taint_toleration(demand, nodes)
+    return mask
+
+
+def matching_pods(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot) -> IntArray:
     """Count by row the Pods of the namespace that are selected and not terminating.
 
     An empty selector counts none (podtopologyspread/common.go: countPodsMatchSelector).
