@@ -250,8 +250,10 @@ def estimate(pod: Any) -> tuple[float, float]:
 
 def koord_node(given: Case) -> tuple[float, float, tuple[float, float]]:
     """Return allocatable CPU and memory, and use in milli-CPU and bytes, the p95 where there is one."""
-    cpu: float = given.get("p95_5m_cpu_milli", given.get("node_usage_cpu_milli", NAN))
-    memory: float = given.get("p95_5m_memory_gib", given.get("node_usage_memory_gib", NAN))
+    cpu, memory = (
+        next((float(given[key]) for key in (f"p95_5m_{name}", f"node_usage_{name}") if key in given), NAN)
+        for name in ("cpu_milli", "memory_gib")
+    )
     return (
         given["node_cpu_allocatable_milli"],
         given["node_memory_allocatable_gib"] * GIB,

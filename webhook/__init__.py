@@ -14,8 +14,9 @@ A Pod's way through the package, in reading order::
     ledger      load that is admitted or bound but not yet visible in readings
 
 What they read is `snapshot`, kept by `watch` and `usage` from a cluster, or by `clusterfile` from
-a file. `app` wires it, `cli` is the command line. The import contracts in pyproject.toml hold the
-layers: from `admission` down nothing does I/O, awaits or reads a clock.
+a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the
+command line. The import contracts in pyproject.toml hold the layers: from `admission` down nothing
+does I/O, awaits or reads a clock.
 """
 
 __version__ = "0.1.0"

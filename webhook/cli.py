@@ -22,6 +22,13 @@ _OUTPUT = click.option(
     help="Output format.",
 )
 
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Reach the cluster with this file; inside a Pod its service account is used.",
+)
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="trimtab")
@@ -59,12 +66,7 @@ def main() -> None:
     metavar="DIR",
     help="With --cluster: where ca.crt and the pair are kept; a new temporary directory by default.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Reach the cluster with this file; inside a Pod its service account is used.",
-)
+@_KUBECONFIG
 @click.option(
     "--follow",
     is_flag=True,
@@ -144,6 +146,32 @@ def demo(nodes: int, pods: int, seed: int, output: str) -> None:
     # The demo's server is a process of its own, and must not outlive us.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     sys.exit(module.run(nodes=nodes, pods=pods, seed=seed, output=output))
+
+
+@main.command()
+@_KUBECONFIG
+@click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take the sources from a ScoringPolicy in a file instead of the cluster's ConfigMap.",
+)
+@_OUTPUT
+def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> None:
+    """Ask every usage source once, and show which series and nodes do not find each other."""
+    from webhook import api, sourcecheck  # noqa: PLC0415, see the module docstring
+    from webhook.policy import ConfigError  # noqa: PLC0415
+
+    try:
+        sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
+    except ConfigError as error:
+        for problem in error.problems:
+            click.echo(f"error: {problem}", err=True)
+        sys.exit(2)
+    except (api.ApiError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pydantic.alias_generators import to_camel
 from webhook import strictyaml
 from webhook.planner import Profile, Weighted
 from webhook.scorers import SCORERS, Scorer
+from webhook.sources import METRICS_API_ALONE, TYPES, PrometheusEntry, Source
 from webhook.thresholds import OFF, Thresholds
 
 API_VERSION = "trimtab.dev/v1alpha1"
@@ -68,9 +69,10 @@ class ProfileEntry(_Strict):
 
 
 class UsageEntry(_Strict):
-    """Readings: how long one counts after it last changed, in seconds."""
+    """Readings: how long one counts after it last changed, in seconds, and where they come from, in order."""
 
     staleAfterSeconds: Annotated[float, Field(ge=1, le=3600)] = 180.0  # noqa: N815, Kubernetes field style
+    sources: Annotated[list[Source], Field(min_length=1, max_length=8)] = [*METRICS_API_ALONE]
 
 
 class SchedulerEntry(_Strict):
@@ -110,6 +112,7 @@ class Policy:
     hash: str
     profile: Profile
     stale_after_s: float
+    sources: tuple[Source, ...]
     scheduler_names: frozenset[str]
     full_audit: bool
 
@@ -153,6 +156,7 @@ def _compile(document: Document, digest: str) -> Policy:
         problems.append(
             Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
         )
+    problems += _problems_in_series(document.usage.sources)
     if problems:
         raise ConfigError(problems)
     return Policy(
@@ -165,9 +169,24 @@ def _compile(document: Document, digest: str) -> Policy:
             document.profile.thresholds,
         ),
         stale_after_s=document.usage.staleAfterSeconds,
+        sources=tuple(document.usage.sources),
         scheduler_names=frozenset(document.scheduler.names),
         full_audit=document.audit.verbosity == "full",
     )
+
+
+def _problems_in_series(entries: Iterable[Source]) -> list[Problem]:
+    """Find names that two sources would both give numbers to."""
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        named = set(entry.series) if isinstance(entry, PrometheusEntry) else set[str]()
+        problems += [
+            Problem(f"usage.sources.{index}.series.{name}", "expected a name that no other source has")
+            for name in sorted(named & seen)
+        ]
+        seen |= named
+    return problems
 
 
 def scorer(name: str, args: Mapping[str, Any]) -> Scorer:
@@ -220,11 +239,18 @@ def _unknown(name: str) -> Problem:
 
 
 def _problem(error: Any) -> Problem:
-    path = ".".join(map(str, error["loc"])) or "policy.yaml"
+    # A source's place in the document is followed by its type, which is no key.
+    places = [place for index, place in enumerate(error["loc"]) if error["loc"][:2] != _SOURCES or index != 3]
+    path = ".".join(map(str, places)) or "policy.yaml"
     if error["type"] == "extra_forbidden":
         return Problem(path, "unknown key")
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
+    if error["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        found = error["input"].get("type") if isinstance(error["input"], dict) else None
+        return Problem(f"{path}.type", f"expected one of {', '.join(TYPES)}, found {reprlib.repr(found)}")
+    if error["type"] == "value_error":
+        return Problem(path, str(error["ctx"]["error"]))
     return Problem(path, _message(error))
 
 
@@ -247,4 +273,5 @@ _WORDS = tuple(
         (" after validation, not .*", ""),
     )
 )
+_SOURCES = ("usage", "sources")
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

@@ -143,8 +143,8 @@ def peaks(cost: Column) -> FloatArray:
     low, high = raw.min(), raw.max()
     if low == 0.0 and high == 0.0:
         return np.zeros_like(raw)
-    cost: FloatArray = np.trunc(100.0 * (raw - low) / (high - low) if high != low else raw - low)
-    return 100.0 - cost
+    score: FloatArray = 100.0 - np.trunc(100.0 * (raw - low) / (high - low) if high != low else raw - low)
+    return score
 
 
 # Crane Dynamic (gocrane/crane-scheduler)
