@@ -68,6 +68,16 @@ audit: {{verbosity: full}}
     assert loaded.full_audit
 
 
+def test_a_series_that_a_source_has_can_be_asked_for() -> None:
+    loaded = policy.load(
+        HEAD
+        + "usage: {sources: [{type: prometheus, url: 'http://prometheus:9090', series: {a: up}}]}\n"
+        + "profile: {thresholds: {cpu: 80, cpuSeries: a}, scorers: {custom: {args: {series: a}}}}"
+    )
+
+    assert loaded.profile.thresholds.cpu_series == "a"
+
+
 def test_the_hash_is_that_of_the_text() -> None:
     first, same, other = (policy.load(text) for text in (HEAD, HEAD, HEAD + "# note\n"))
 
@@ -147,6 +157,15 @@ PROBLEMS: dict[str, tuple[str, list[str]]] = {
     "an argument inside another that is not known": (
         HEAD + "profile: {scorers: {energy: {args: {default: {idle: 1, peek: 2}}}}}",
         ["profile.scorers.energy.args.default.peek: unknown key"],
+    ),
+    "series that no source has": (
+        HEAD + "profile: {thresholds: {cpu: 80, cpuSeries: a}, scorers: {custom: {args: {series: b}}, "
+        "risk: {args: {memoryDeviationSeries: c}}}}",
+        [
+            "profile.scorers.custom.args.series: expected a name in usage.sources.*.series, found 'b'",
+            "profile.scorers.risk.args.memoryDeviationSeries: expected a name in usage.sources",
+            "profile.thresholds.cpuSeries: expected a name in usage.sources.*.series, found 'a'",
+        ],
     ),
     "two bad arguments": (
         HEAD + "profile: {scorers: {risk: {args: {margin: -1, windowSeconds: 1}}}}",

@@ -5,6 +5,7 @@ reads a column. Its window ends at the row's last reading; whether that still co
 to say. What too few readings cover is NaN: unknown, never a number.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,7 +23,7 @@ MIN_READINGS = 4
 MIN_COVERED = 0.5
 
 # Rows that are worked out together, by vector arithmetic.
-BATCH = 256
+BATCH = 64
 
 # A policy asks for a few statistics; those of former policies make room.
 MAX_COLUMNS = 32
@@ -54,20 +55,21 @@ class History:
         self._last = np.zeros(rows, np.int64)
         self._columns: dict[Statistic, FloatArray] = {}
         self._changed: set[int] = set()
+        self._spacing = LONGEST_S / DEPTH
 
     def push(self, row: int, resource: int, value: float, at: float) -> None:
         """Keep a reading of CPU (0) or memory (1), unless it follows the one before too soon to be kept.
 
         One for ever fresh, at an infinite time, has no history.
         """
-        if not np.isfinite(at):
+        if not math.isfinite(at):
             return
         if row >= self._last.size:
             self._grow(row)
         slot = int(self._last[row])
-        since = at - self._times[row, slot]
+        since = at - float(self._times[row, slot])
         if since != 0.0:
-            if since < self._spacing():
+            if since < self._spacing:
                 return
             slot = (slot + 1) % DEPTH
             self._last[row] = slot
@@ -93,22 +95,20 @@ class History:
             if len(self._columns) == MAX_COLUMNS:
                 del self._columns[next(iter(self._columns))]
             known = self._columns[statistic] = np.full((2, self._last.size), np.nan)
+            self._spacing = max(LONGEST_S, *(each.window_s for each in self._columns)) / DEPTH
             self._changed.update(np.flatnonzero(np.isfinite(self._times).any(axis=1)).tolist())
         if self._changed:
             self._update()
         return self._columns[statistic][:, :size]
-
-    def _spacing(self) -> float:
-        return max((each.window_s for each in self._columns), default=LONGEST_S) / DEPTH
 
     def _update(self) -> None:
         rows = np.fromiter(self._changed, np.int64)
         self._changed.clear()
         for start in range(0, rows.size, BATCH):
             part = rows[start : start + BATCH]
-            values, times = self._values[part].astype(np.float64), self._times[part]
+            rings = Rings(self._values[part], self._times[part])
             for statistic, column in self._columns.items():
-                column[:, part] = compute(statistic, values, times).T
+                column[:, part] = rings.compute(statistic).T
 
     def _grow(self, row: int) -> None:
         more = max(row + 1, 2 * self._last.size) - self._last.size
@@ -119,67 +119,80 @@ class History:
             self._columns[statistic] = np.concatenate((column, np.full((2, more), np.nan)), axis=1)
 
 
-def compute(statistic: Statistic, values: FloatArray, times: FloatArray) -> FloatArray:
-    """Return the statistic of rings in any order, shape (rows, 2).
+class Rings:
+    """Some rings, their readings in any order, made ready for statistics.
 
     `values` (rows, 2, DEPTH) are NaN where nothing was read; `times` (rows, DEPTH) -inf where empty.
     """
-    last = times.max(axis=1, keepdims=True)
-    age = np.where(np.isfinite(times), np.where(np.isfinite(last), last, 0.0) - times, np.inf)[:, None, :]
-    known = np.isfinite(age) & ~np.isnan(values)
-    if statistic.kind != "ewma":
-        known &= age <= statistic.window_s
-    count = known.sum(axis=-1)
-    covered = np.where(known, age, 0.0).max(axis=-1)
-    enough = (count >= MIN_READINGS) & (covered >= MIN_COVERED * statistic.window_s)
-    values = np.where(known, values, 0.0)
-    count = np.maximum(count, 1)
-    match statistic.kind:
-        case "mean":
-            result = values.sum(axis=-1) / count
-        case "deviation":
-            result = np.sqrt((_centred(values, known, count) ** 2).sum(axis=-1) / count)
-        case "max":
-            result = values.max(axis=-1)
-        case "percentile":
-            result = _percentile(values, known, count, statistic.percent / 100.0)
-        case "ewma":
-            weights = np.where(known, np.exp2(-age / statistic.window_s), 0.0)
-            result = (weights * values).sum(axis=-1) / np.maximum(weights.sum(axis=-1), np.finfo(float).tiny)
-        case _:
-            result = _trend(values, np.where(known, -age, 0.0), known, count, statistic.ahead_s)
-    return np.where(enough, result, np.nan)
+
+    def __init__(self, values: npt.NDArray[np.float32], times: FloatArray) -> None:
+        last = times.max(axis=1, keepdims=True)
+        # An empty ring has no last reading, and an empty slot no age: both are as old as can be.
+        self._age = np.where(np.isfinite(times), np.where(np.isfinite(last), last, 0.0) - times, np.inf)
+        self._known = ~np.isnan(values) & np.isfinite(self._age)[:, None, :]
+        self._values = np.where(self._known, values, 0.0).astype(np.float64)
+        self._age[np.isinf(self._age)] = 0.0
+        self._windows: dict[float, tuple[FloatArray, FloatArray, FloatArray]] = {}
+
+    def compute(self, statistic: Statistic) -> FloatArray:
+        """Return the statistic of every ring, shape (rows, 2)."""
+        window = np.inf if statistic.kind == "ewma" else statistic.window_s
+        inside, count, covered = self._inside(window)
+        enough = (count >= MIN_READINGS) & (covered >= MIN_COVERED * statistic.window_s)
+        count = np.maximum(count, 1.0)
+        match statistic.kind:
+            case "mean":
+                result = _sum(self._values, inside) / count
+            case "deviation":
+                apart = self._centred(self._values, inside, count)
+                result = np.sqrt(_sum(apart, apart) / count)
+            case "max":
+                result = (self._values * inside).max(axis=-1)
+            case "percentile":
+                result = self._percentile(inside, count, statistic.percent / 100.0)
+            case "ewma":
+                weights = inside * np.exp2(-self._age / statistic.window_s)[:, None, :]
+                total = weights.sum(axis=-1)
+                result = _sum(self._values, weights) / np.where(total > 0.0, total, 1.0)
+            case _:
+                result = self._trend(inside, count, statistic.ahead_s)
+        return np.where(enough, result, np.nan)
+
+    def _inside(self, window: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return 1 for each reading in the window, and how many they are and how far they reach back."""
+        found = self._windows.get(window)
+        if found is None:
+            inside = (self._known & (self._age <= window)[:, None, :]).astype(np.float64)
+            covered = (inside * self._age[:, None, :]).max(axis=-1)
+            found = self._windows[window] = inside, inside.sum(axis=-1), covered
+        return found
+
+    @staticmethod
+    def _centred(values: FloatArray, inside: FloatArray, count: FloatArray) -> FloatArray:
+        apart: FloatArray = (values - (_sum(values, inside) / count)[..., None]) * inside
+        return apart
+
+    def _percentile(self, inside: FloatArray, count: FloatArray, share: float) -> FloatArray:
+        # An empty ring holds zeros only; the caller drops it.
+        ordered = np.sort(np.where(inside > 0.0, self._values, np.finfo(np.float64).max), axis=-1)
+        rank = share * (count - 1.0)
+        low = np.floor(rank).astype(np.int64)
+        high = np.ceil(rank).astype(np.int64)
+        below = np.take_along_axis(ordered, low[..., None], axis=-1)[..., 0]
+        above = np.take_along_axis(ordered, high[..., None], axis=-1)[..., 0]
+        result: FloatArray = below + (above - below) * (rank - low)
+        return result
+
+    def _trend(self, inside: FloatArray, count: FloatArray, ahead_s: float) -> FloatArray:
+        moments = np.broadcast_to(-self._age[:, None, :], inside.shape)
+        times = self._centred(moments, inside, count)
+        spread = _sum(times, times)
+        slope = _sum(times, self._values) / np.where(spread > 0.0, spread, 1.0)
+        middle = _sum(moments, inside) / count
+        ahead: FloatArray = _sum(self._values, inside) / count + slope * (ahead_s - middle)
+        return np.maximum(ahead, 0.0)
 
 
-def _centred(values: FloatArray, known: npt.NDArray[np.bool_], count: npt.NDArray[np.int64]) -> FloatArray:
-    mean = values.sum(axis=-1) / count
-    return np.where(known, values - mean[..., None], 0.0)
-
-
-def _percentile(
-    values: FloatArray, known: npt.NDArray[np.bool_], count: npt.NDArray[np.int64], share: float
-) -> FloatArray:
-    ordered = np.sort(np.where(known, values, np.inf), axis=-1)
-    rank = share * (count - 1)
-    low = np.floor(rank).astype(np.int64)
-    high = np.minimum(low + 1, count - 1)
-    below = np.take_along_axis(ordered, low[..., None], axis=-1)[..., 0]
-    above = np.take_along_axis(ordered, high[..., None], axis=-1)[..., 0]
-    # An empty ring is all infinite; the caller drops it.
-    with np.errstate(invalid="ignore"):
-        return np.where(high == low, below, below + (above - below) * (rank - low))
-
-
-def _trend(
-    values: FloatArray,
-    moments: FloatArray,
-    known: npt.NDArray[np.bool_],
-    count: npt.NDArray[np.int64],
-    ahead_s: float,
-) -> FloatArray:
-    times = _centred(moments, known, count)
-    spread = (times**2).sum(axis=-1)
-    slope = (times * values).sum(axis=-1) / np.where(spread > 0.0, spread, 1.0)
-    middle = moments.sum(axis=-1) / count
-    ahead: FloatArray = values.sum(axis=-1) / count + slope * (ahead_s - middle)
-    return np.maximum(ahead, 0.0)
+def _sum(values: FloatArray, weights: FloatArray) -> FloatArray:
+    total: FloatArray = np.einsum("rcd,rcd->rc", values, weights)
+    return total

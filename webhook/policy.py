@@ -157,6 +157,7 @@ def _compile(document: Document, digest: str) -> Policy:
             Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
         )
     problems += _problems_in_series(document.usage.sources)
+    problems += _unknown_series(document.usage.sources, scorers, document.profile.thresholds)
     if problems:
         raise ConfigError(problems)
     return Policy(
@@ -187,6 +188,21 @@ def _problems_in_series(entries: Iterable[Source]) -> list[Problem]:
         ]
         seen |= named
     return problems
+
+
+def _unknown_series(
+    sources: Iterable[Source], scorers: Iterable[Weighted], thresholds: Thresholds
+) -> list[Problem]:
+    """Find series that are asked for and no source has: they would never say anything."""
+    known = {name for entry in sources if isinstance(entry, PrometheusEntry) for name in entry.series}
+    asking: list[tuple[str, Any]] = [(f"profile.scorers.{each.name}.args", each.scorer) for each in scorers]
+    asking.append(("profile.thresholds", thresholds))
+    return [
+        Problem(f"{path}.{to_camel(each.name)}", f"expected a name in usage.sources.*.series, found {name!r}")
+        for path, holder in asking
+        for each in fields(holder)
+        if each.name.endswith("series") and (name := getattr(holder, each.name)) and name not in known
+    ]
 
 
 def scorer(name: str, args: Mapping[str, Any]) -> Scorer:
