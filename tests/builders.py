@@ -151,6 +151,36 @@ def make_node(
     }
 
 
+def make_claim(name: str, volume: str | None, *, bound: bool = True, namespace: str = NAMESPACE) -> Json:
+    """Return a claim for a volume; one that is `bound` carries the volume controller's mark."""
+    annotations = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}} if bound else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": namespace, **annotations},
+        "spec": {"volumeName": volume} if volume else {},
+    }
+
+
+def make_volume(
+    name: str,
+    *,
+    required: Sequence[Json] | None = None,
+    labels: Mapping[str, str] | None = None,
+    **spec: object,
+) -> Json:
+    """Return a PersistentVolume; `required` are the terms of its node affinity."""
+    affinity = (
+        {} if required is None else {"nodeAffinity": {"required": {"nodeSelectorTerms": list(required)}}}
+    )
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": name, "labels": dict(labels or {})},
+        "spec": {**affinity, **spec},
+    }
+
+
 def make_review(pod: object, **request: object) -> Json:
     """Return an AdmissionReview that creates `pod`; `request` overrides fields, `...` leaves one out."""
     fields: Json = {
@@ -186,6 +216,16 @@ def decode_pod(raw: Json) -> kube.Pod:
 def decode_node(raw: Json) -> kube.Node:
     node: kube.Node = kube.decoder(kube.Node).decode(to_bytes(raw))
     return node
+
+
+def decode_claim(raw: Json) -> kube.PersistentVolumeClaim:
+    claim: kube.PersistentVolumeClaim = kube.decoder(kube.PersistentVolumeClaim).decode(to_bytes(raw))
+    return claim
+
+
+def decode_volume(raw: Json) -> kube.PersistentVolume:
+    volume: kube.PersistentVolume = kube.decoder(kube.PersistentVolume).decode(to_bytes(raw))
+    return volume
 
 
 def patch_in(answer: bytes) -> list[Json]:

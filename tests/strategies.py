@@ -75,6 +75,14 @@ def requests(cpu: tuple[str, ...] = CPU) -> st.SearchStrategy[Json]:
     )
 
 
+def ports(name: str) -> st.SearchStrategy[list[Json]]:
+    """Return a host port; the API server takes none that two containers of a Pod have."""
+    number = 8000 + sum(map(ord, name))
+    return some(
+        protocol=optional(st.sampled_from(("TCP", "UDP"))), hostIP=optional(st.sampled_from(("", "10.0.0.1")))
+    ).map(lambda port: [{"containerPort": number, "hostPort": number, **port}])
+
+
 @st.composite
 def containers(draw: st.DrawFn, name: str) -> Json:
     """Return a container whose limits are at least its requests, extended resources included."""
@@ -82,7 +90,7 @@ def containers(draw: st.DrawFn, name: str) -> Json:
         some(
             env=optional(st.lists(words.map(lambda name: {"name": name, "value": "x"}), max_size=2)),
             args=optional(st.lists(st.text(max_size=5), max_size=2)),
-            ports=optional(st.just([{"containerPort": 8080}])),
+            ports=optional(st.just([{"containerPort": 8080}]) | ports(name)),
             securityContext=optional(st.just({"runAsNonRoot": True})),
         )
     )
@@ -136,17 +144,46 @@ def preferred(draw: st.DrawFn) -> list[Json]:
 
 
 # What an API server takes at each level of affinity: nothing, null, empty, or something.
-pod_affinity = st.just(
-    {
-        PREFERRED: [
-            {
-                "weight": 50,
-                "podAffinityTerm": {
-                    "topologyKey": kube.HOSTNAME,
-                    "labelSelector": {"matchLabels": {"app": "web"}},
-                },
-            }
-        ]
+selectors: st.SearchStrategy[Json] = st.just({}) | st.one_of(
+    st.just({"matchLabels": {"app": "a"}}),
+    st.sampled_from(("In", "NotIn")).map(
+        lambda operator: {"matchExpressions": [make_requirement("app", operator, "a", "4")]}
+    ),
+    st.sampled_from(("Exists", "DoesNotExist")).map(
+        lambda operator: {"matchExpressions": [make_requirement("app", operator)]}
+    ),
+)
+label_key_lists = st.sampled_from(([], ["pod-template-hash"], ["team.example/name", "pod-template-hash"]))
+
+
+@st.composite
+def pod_terms(draw: st.DrawFn) -> Json:
+    term: Json = {"topologyKey": draw(st.sampled_from((kube.HOSTNAME, kube.ZONE, "disk")))}
+    term |= draw(
+        some(
+            namespaces=optional(st.sampled_from(([], ["shop"], ["shop", "ops"]))),
+            namespaceSelector=optional(st.none() | selectors),
+        )
+    )
+    if draw(st.integers(0, 7)):
+        term["labelSelector"] = draw(selectors)
+        # Such a key may be in one of the lists, and not in the selector.
+        keys = draw(
+            some(matchLabelKeys=optional(label_key_lists), mismatchLabelKeys=optional(label_key_lists))
+        )
+        term |= dict(list(keys.items())[:1])
+    return term
+
+
+pod_affinity = some(
+    **{
+        PREFERRED: optional(
+            st.none()
+            | st.lists(pod_terms(), max_size=2).map(
+                lambda found: [{"weight": 50, "podAffinityTerm": term} for term in found]
+            )
+        ),
+        REQUIRED: optional(st.none() | st.lists(pod_terms(), max_size=2)),
     }
 )
 node_affinity = some(
@@ -182,23 +219,29 @@ def tolerations(draw: st.DrawFn) -> Json:
     return result
 
 
+@st.composite
+def constraints(draw: st.DrawFn, key: str, action: str) -> Json:
+    policies = st.sampled_from(("Honor", "Ignore"))
+    fields: Json = draw(
+        some(
+            labelSelector=optional(st.none() | selectors),
+            nodeAffinityPolicy=optional(policies),
+            nodeTaintsPolicy=optional(policies),
+            **({"minDomains": optional(st.integers(1, 3))} if action == "DoNotSchedule" else {}),
+        )
+    )
+    if fields.get("labelSelector") is not None:
+        fields |= draw(some(matchLabelKeys=optional(label_key_lists)))
+    return {"maxSkew": draw(st.integers(1, 3)), "topologyKey": key, "whenUnsatisfiable": action, **fields}
+
+
 spread = st.lists(
     st.tuples(
         st.sampled_from((kube.HOSTNAME, kube.ZONE)), st.sampled_from(("DoNotSchedule", "ScheduleAnyway"))
     ),
     max_size=3,
     unique=True,
-).map(
-    lambda pairs: [
-        {
-            "maxSkew": 1,
-            "topologyKey": key,
-            "whenUnsatisfiable": action,
-            "labelSelector": {"matchLabels": {"app": "web"}},
-        }
-        for key, action in pairs
-    ]
-)
+).flatmap(lambda pairs: st.tuples(*(constraints(key, action) for key, action in pairs)).map(list))
 
 SPEC: dict[str, st.SearchStrategy[Any]] = {
     "initContainers": init_containers(),
@@ -211,7 +254,12 @@ SPEC: dict[str, st.SearchStrategy[Any]] = {
     "schedulingGates": st.just([]) | st.just([{"name": "example.com/wait"}]),
     "schedulerName": st.sampled_from(("default-scheduler", "packer")),
     "terminationGracePeriodSeconds": st.integers(0, 60),
-    "volumes": st.just([{"name": "scratch", "emptyDir": {}}]),
+    "volumes": st.lists(st.sampled_from(("in-a", "pending", "unknown")), max_size=3, unique=True).map(
+        lambda claims: [
+            {"name": "scratch", "emptyDir": {}},
+            *({"name": claim, "persistentVolumeClaim": {"claimName": claim}} for claim in claims),
+        ]
+    ),
     "hostname": st.just("web"),
     "restartPolicy": st.sampled_from(("Always", "OnFailure", "Never")),
 }
@@ -229,6 +277,9 @@ def valid_pods(draw: st.DrawFn) -> Json:
     inner = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     if draw(st.integers(0, 2)):
         inner.pop(REQUIRED, None)
+    near = (spec.get("affinity") or {}).get("podAffinity") or {}
+    if draw(st.integers(0, 2)):
+        near.pop(REQUIRED, None)
     metadata: Json = draw(some(labels=optional(labels), annotations=optional(annotations)))
     if draw(st.integers(0, 3)) == 0:
         owner = draw(st.sampled_from(("ReplicaSet", "Job", "StatefulSet", "DaemonSet")))
@@ -252,6 +303,33 @@ wide_annotations = st.dictionaries(
     st.text(max_size=12) | decisions,
     max_size=6,
 )
+wild_selectors = st.none() | some(
+    matchLabels=optional(st.none() | st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)),
+    matchExpressions=optional(
+        st.lists(
+            st.fixed_dictionaries(
+                {
+                    "key": st.sampled_from(("app", "", "?")),
+                    "operator": st.sampled_from(("In", "Exists", "Gt", "in", "")),
+                    "values": st.none() | st.lists(st.text(max_size=3), max_size=2),
+                }
+            ),
+            max_size=3,
+        )
+    ),
+)
+# Terms and constraints alike, with what an API server refuses in them.
+wild_terms = some(
+    topologyKey=optional(st.none() | st.sampled_from(("", "disk", kube.ZONE))),
+    labelSelector=optional(wild_selectors),
+    namespaceSelector=optional(wild_selectors),
+    namespaces=optional(st.none() | st.lists(st.sampled_from(("", "shop", "?")), max_size=3)),
+    matchLabelKeys=optional(st.none() | st.lists(st.sampled_from(("", "app")), max_size=2)),
+    maxSkew=optional(st.none() | st.integers(-(2**40), 2**40)),
+    minDomains=optional(st.none() | st.integers(-(2**40), 2**40)),
+    whenUnsatisfiable=optional(st.none() | st.sampled_from(("DoNotSchedule", "?"))),
+    nodeAffinityPolicy=optional(st.none() | st.sampled_from(("Honor", "?"))),
+)
 PLACES: dict[tuple[str, ...], st.SearchStrategy[Any]] = {
     ("metadata",): json_values,
     ("metadata", "annotations"): wide_annotations | json_values,
@@ -272,6 +350,18 @@ PLACES: dict[tuple[str, ...], st.SearchStrategy[Any]] = {
     ),
     ("spec", "affinity", "nodeAffinity", REQUIRED): json_values
     | st.fixed_dictionaries({"nodeSelectorTerms": st.lists(terms(hosts=True), max_size=3) | json_values}),
+    ("spec", "affinity", "podAffinity"): json_values,
+    ("spec", "affinity", "podAntiAffinity", REQUIRED): st.lists(wild_terms, max_size=40) | json_values,
+    ("spec", "topologySpreadConstraints"): st.lists(wild_terms, max_size=40) | json_values,
+    ("spec", "volumes"): st.lists(
+        st.fixed_dictionaries(
+            {
+                "persistentVolumeClaim": st.none()
+                | st.dictionaries(st.just("claimName"), st.none() | st.text())
+            }
+        )
+    )
+    | json_values,
     ("spec", "containers"): json_values,
     ("spec", "initContainers"): json_values,
     ("spec", "overhead"): st.dictionaries(st.sampled_from(("cpu", "memory", "a.b/c")), quantities)

@@ -18,6 +18,7 @@ from tests.builders import (
     decode_pod,
     give_reading,
     make_cluster,
+    make_container,
     make_node,
     make_node_affinity,
     make_owner,
@@ -786,7 +787,31 @@ def test_many_sidecars_and_many_expressions_are_answered_at_once() -> None:
         }
     }
 
+    many = {"matchLabels": {"app": "web"}, "matchExpressions": expressions}
+    term = {"topologyKey": kube.ZONE, "labelSelector": many}
+    shy = make_pod(affinity={"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}})
+    spread = make_pod(
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "topologyKey": kube.ZONE}
+        ]
+        * 50_000
+    )
+
     assert (
         respond(crowd).reason is Reason.EQUAL_SCORES
     )  # 2,000 cores expected: no node is better than another
-    assert respond(wordy).reason is Reason.USER_TERMS
+    assert [respond(pod).reason for pod in (wordy, shy, spread)] == [Reason.USER_TERMS] * 3
+
+
+def test_the_namespace_of_the_review_counts_towards_other_pods() -> None:
+    cluster = make_uneven_cluster(2)
+    port = [make_container(ports=[{"hostPort": 80}])]
+    cluster.set_pod(decode_pod(make_pod(uid="u", node="n1", containers=port)), None)
+    against = {"topologyKey": kube.HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [against]}}
+    cluster.set_pod(decode_pod(make_pod(uid="v", node="n2", affinity=affinity)), None)
+    blank = make_pod(labels={"app": "web"}, containers=port)
+    del blank["metadata"]["namespace"]
+
+    assert respond(blank, cluster=cluster).reason is Reason.NO_CANDIDATES
+    assert respond(blank, cluster=cluster, namespace="other").outcome is Outcome.STEERED

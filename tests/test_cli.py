@@ -95,7 +95,7 @@ def test_help(option: str) -> None:
     whole, serve = trimtab(option), trimtab("serve", option)
 
     assert (whole.returncode, whole.stderr, serve.returncode, serve.stderr) == (0, "", 0, "")
-    assert {"demo", "serve"} <= set(re.findall(r"^  (\w+) ", whole.stdout, re.MULTILINE))
+    assert {"demo", "explain", "serve"} <= set(re.findall(r"^  (\w+) ", whole.stdout, re.MULTILINE))
     for name in (
         "--cluster",
         "--policy",
@@ -343,6 +343,101 @@ def test_a_certificate_directory_that_is_none(tmp_path: Path) -> None:
     assert (result.returncode, result.stdout) == (1, "")
     assert result.stderr.splitlines()[-1].startswith("error: [Errno 20] Not a directory: ")
     assert "Traceback" not in result.stderr
+
+
+def test_explain_prints_one_object(tmp_path: Path) -> None:
+    write(tmp_path, {"c": CLUSTER, "p": make_pod(cpu="1", nodeSelector={"disk": "ssd"})})
+
+    result = trimtab("explain", "--cluster", tmp_path / "c", "-f", tmp_path / "p", "-o", "json")
+
+    assert (result.returncode, result.stderr) == (0, "")
+    found = json.loads(result.stdout)
+    assert [(node["name"], node["feasible"]) for node in found["nodes"]] == [("n1", False), ("n2", False)]
+    assert (found["outcome"], found["reason"]) == ("skipped", "no-candidates")
+
+
+def test_explain_prints_a_table_under_a_policy_from_standard_input(tmp_path: Path) -> None:
+    policy = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\nprofile: {scorers: {utilization: {}}}\n"
+    write(tmp_path, {"c": CLUSTER, "policy": policy})
+    command = [sys.executable, "-m", "webhook.cli", "explain", "--cluster", str(tmp_path / "c"), "-f", "-"]
+    pod = json.dumps({"kind": "Pod", "spec": {}})
+
+    result = subprocess.run(
+        [*command, "--policy", str(tmp_path / "policy")],
+        input=pod,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (result.returncode, result.stderr) == (0, "")
+    assert re.search(r"^node +weight +score +utilization +used +used *$", result.stdout, re.MULTILINE)
+    assert "Outcome: skipped: equal-scores" in result.stdout
+
+
+# Files and further options; the exit code, what is on stdout, and what is on stderr.
+EXPLAINED: dict[str, tuple[dict[str, str | bytes | Json], list[str], int, str, list[str]]] = {
+    "both files of the cluster are bad": (
+        {"c": BAD_CLUSTER, "policy": HEAD + "usage: {staleAfter: 1}", "p": make_pod()},
+        ["--policy", "policy"],
+        2,
+        "",
+        ["error: items[0].status.allocatable.cpu: ", "error: items[1].kind: ", "error: usage.staleAfter: "],
+    ),
+    "the Pod is bad": (
+        {"c": CLUSTER, "p": "kind: Job\nspec: {template: {spec: {containers: web}}}"},
+        [],
+        2,
+        "",
+        ["error: p: spec.template.spec.containers: expected array | null, found str"],
+    ),
+    "another namespace": (
+        {"c": CLUSTER, "p": make_pod()},
+        ["-n", "other"],
+        2,
+        "",
+        ["error: p: metadata.namespace: expected other, as -n says, found shop"],
+    ),
+    "a quantity that is none": (
+        {"c": CLUSTER, "p": make_pod(cpu="lots")},
+        [],
+        0,
+        "\nOutcome: skipped: bad-quantity\n",
+        ["warning: p: spec.containers[0].resources.requests.cpu: expected a quantity such as "],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("files", "options", "code", "stdout", "stderr"), EXPLAINED.values(), ids=EXPLAINED.keys()
+)
+def test_explain_says_what_is_wrong(
+    files: dict[str, str | bytes | Json],
+    options: list[str],
+    code: int,
+    stdout: str,
+    stderr: list[str],
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, files)
+    command = [sys.executable, "-m", "webhook.cli", "explain", "--cluster", "c", "-f", "p", *options]
+    environment = {"PATH": "", "PYTHONPATH": str(Path(webhook.__file__).parent.parent)}
+
+    result = subprocess.run(
+        command,
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+    assert (result.returncode, result.stdout) == (code, stdout)
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(stderr)
+    assert all(line.startswith(start) for line, start in zip(lines, stderr, strict=True))
 
 
 def metric(port: int, name: str) -> float:

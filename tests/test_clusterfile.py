@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import GIB, Json, make_container, make_node, make_pod
+from tests.builders import GIB, Json, make_claim, make_container, make_node, make_pod, make_volume
 from webhook import clusterfile
 from webhook.cluster import Cluster
 from webhook.policy import ConfigError
@@ -64,6 +64,8 @@ WHOLE = make_list(
     make_pod(uid="b", cpu="1"),
     make_namespace("shop", **{"trimtab.dev/steering": "shadow"}),
     {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9},
+    make_claim("data", "disk"),
+    make_volume("disk", labels={"topology.kubernetes.io/zone": "a"}),
     make_reading("n1", cpu="1500m", memory="2Gi"),
     {
         "apiVersion": "metrics.k8s.io/v1beta1",
@@ -98,6 +100,7 @@ def test_every_kind_is_read_in_every_form(content: str | bytes, tmp_path: Path) 
     assert cluster.pods == 1
     assert cluster.steering("shop") == "shadow"
     assert cluster.priority_classes == {"high": 9}
+    assert cluster.nodes.volumes.claim("shop", "data") is not None
     assert (cluster.ledger.in_flight, cluster.ledger.unseen) == (0, 0)
 
 
@@ -303,17 +306,22 @@ ITEMS: dict[str, tuple[Json | int, list[str]]] = {
     ),
     "quantities all over a Pod": (
         pod_of(
-            containers=[make_container(cpu="1"), make_container(cpu="a", memory="b")],
+            containers=[
+                make_container(cpu="1"),
+                make_container(resources={"requests": {"cpu": "a", "memory": "b"}, "limits": {"cpu": "f"}}),
+            ],
             initContainers=[make_container(memory="c")],
             overhead={"cpu": "d"},
-            resources={"requests": {"memory": "e", "cpu": "1"}},
+            resources={"requests": {"memory": "e", "cpu": "1"}, "limits": {"cpu": "g"}},
         ),
         [
             f"items[1].spec.containers[1].resources.requests.cpu: {QUANTITY} 'a'",
             f"items[1].spec.containers[1].resources.requests.memory: {QUANTITY} 'b'",
+            f"items[1].spec.containers[1].resources.limits.cpu: {QUANTITY} 'f'",
             f"items[1].spec.initContainers[0].resources.requests.memory: {QUANTITY} 'c'",
             f"items[1].spec.overhead.cpu: {QUANTITY} 'd'",
             f"items[1].spec.resources.requests.memory: {QUANTITY} 'e'",
+            f"items[1].spec.resources.limits.cpu: {QUANTITY} 'g'",
         ],
     ),
 }

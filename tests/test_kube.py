@@ -219,6 +219,56 @@ def test_a_sum_past_the_end_of_an_int64_still_fits_into_one() -> None:
     assert max(found.score_cpu_milli, found.score_memory_bytes) < 2**63
 
 
+def limited(name: str = "main", /, limits: object = None, **fields: Any) -> Json:
+    return make_container(name, resources={"limits": limits}, **fields)
+
+
+# Milli-CPU and bytes. component-helpers/resource/helpers.go: PodLimits.
+LIMITS: dict[str, tuple[Json, kube.Limits]] = {
+    "none": (make_pod(cpu="1"), kube.NO_LIMITS),
+    "null": (make_pod(containers=[limited(limits=None)]), kube.NO_LIMITS),
+    "the sum of the containers": (
+        make_pod(containers=[limited("a", {"cpu": "1", "memory": "1Gi"}), limited("b", {"cpu": "500m"})]),
+        kube.Limits(1500, GIB),
+    ),
+    "an init container alone, beside the sidecars before it": (  # 2 + 0.5 > 1 + 0.5
+        make_pod(
+            initContainers=[
+                limited("s", {"cpu": "500m"}, restartPolicy="Always"),
+                limited("i", {"cpu": "2"}),
+            ],
+            containers=[limited("a", {"cpu": "1"})],
+        ),
+        kube.Limits(2500, 0),
+    ),
+    "a sidecar after it runs with the containers alone": (  # 1 + 0.5 < 2
+        make_pod(
+            initContainers=[
+                limited("i", {"cpu": "2"}),
+                limited("s", {"cpu": "500m"}, restartPolicy="Always"),
+            ],
+            containers=[limited("a", {"cpu": "1"})],
+        ),
+        kube.Limits(2000, 0),
+    ),
+    "at Pod level": (
+        make_pod(
+            containers=[limited("a", {"cpu": "1", "memory": "1Gi"})], resources={"limits": {"cpu": "4"}}
+        ),
+        kube.Limits(4000, GIB),
+    ),
+    "overhead comes on top of what is limited": (
+        make_pod(containers=[limited("a", {"cpu": "1"})], overhead={"cpu": "250m", "memory": "1Gi"}),
+        kube.Limits(1250, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pod", "expected"), LIMITS.values(), ids=LIMITS.keys())
+def test_limits(pod: Json, expected: kube.Limits) -> None:
+    assert kube.read_limits(decode_pod(pod).spec) == expected
+
+
 READY = {
     "ready": ("True", True),
     "not ready": ("False", False),

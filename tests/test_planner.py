@@ -368,6 +368,13 @@ def test_the_users_own_terms_come_first(
     assert (result if isinstance(result, Reason) else named(result)) == want
 
 
+def test_a_pod_with_too_many_requirements_towards_others_is_left_to_the_scheduler() -> None:
+    term = {"topologyKey": kube.ZONE, "labelSelector": {"matchLabels": {f"l{n}": "" for n in range(33)}}}
+    far = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    assert plan(SOME_SSD, RISING, affinity=far) is Reason.USER_TERMS
+
+
 def test_a_weaker_strength_does_not_weaken_the_users_wish() -> None:
     # A baseline lifts every node alike: the user's 50 would be worth less than the whole score.
     result = plan(SOME_SSD, profile(10, 20, 30, 40, 50, strength=0.05), **user_terms(make_preferred(50, SSD)))

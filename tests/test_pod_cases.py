@@ -243,7 +243,8 @@ def test_the_body_of_the_largest_legal_review_leaves_nothing_behind(servers: Ser
     for _ in range(100):
         assert send(server, case).status == 200
 
-    assert resident() < 1.1 * before
+    # Kept, they would come to 650 MB; what the allocator holds back varies by a few dozen.
+    assert resident() < 2 * before
 
 
 def test_a_body_over_the_cap_is_refused_before_it_is_sent(servers: Servers) -> None:

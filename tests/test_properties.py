@@ -12,15 +12,22 @@ from tests.builders import (
     NOW,
     Json,
     apply,
+    decode_claim,
+    decode_pod,
+    decode_volume,
+    make_claim,
     make_cluster,
+    make_container,
     make_node,
+    make_pod,
     make_review,
     make_taint,
+    make_volume,
     patch_in,
     preferred_terms,
     to_bytes,
 )
-from tests.strategies import PREFERRED, any_pods, valid_pods
+from tests.strategies import PREFERRED, REQUIRED, any_pods, valid_pods
 from webhook import admission, decision, policy
 from webhook.admission import Clock
 from webhook.cluster import Cluster
@@ -49,7 +56,23 @@ def small() -> Cluster:
             "n6", cpu="16", hostname="host~6/x", taints=[make_taint("team", "PreferNoSchedule", "web")]
         ),
     ]
-    return make_cluster(*nodes, used={"n1": 1.0, "n2": 5.0, "n3": 2.0, "n4": 3.0, "n6": 7.0})
+    cluster = make_cluster(*nodes, used={"n1": 1.0, "n2": 5.0, "n3": 2.0, "n4": 3.0, "n6": 7.0})
+    shy = {
+        "podAntiAffinity": {
+            REQUIRED: [{"topologyKey": "disk", "labelSelector": {"matchLabels": {"app": "hdd"}}}]
+        }
+    }
+    port = [make_container(ports=[{"hostPort": 8147}])]  # what `c0` of some Pods wants
+    for pod in (
+        make_pod(uid="p1", node="n1", labels={"app": "a"}, affinity=shy),
+        make_pod(uid="p2", node="n2", labels={"app": "4"}, containers=port),
+    ):
+        cluster.set_pod(decode_pod(pod), None)
+    volumes = cluster.nodes.volumes
+    volumes.set_claim(decode_claim(make_claim("in-a", "v")))
+    volumes.set_claim(decode_claim(make_claim("pending", None, bound=False)))
+    volumes.set_volume(decode_volume(make_volume("v", labels={"topology.kubernetes.io/zone": "a"})))
+    return cluster
 
 
 def large() -> Cluster:

@@ -481,6 +481,54 @@ def test_a_node_that_returns_has_no_reading_from_before() -> None:
     assert nodes.states(10.0, 5.0)["missing"] == 1
 
 
+def test_the_domains_of_a_key_follow_the_labels_of_the_nodes() -> None:
+    nodes = Snapshot(capacity=1)
+
+    def domains(key: str = "zone") -> list[int]:
+        found = nodes.domains(key)
+        assert nodes.domains(key) is found or not found.count
+        assert found.of.size == nodes.size
+        return [int((found.of == number).sum()) for number in range(-1, found.count)]
+
+    assert domains() == [0]
+    node("n1", labels={"zone": "a"})(nodes)
+    node("n2", labels={"zone": "a"})(nodes)
+    node("n3", labels={"zone": "b"})(nodes)
+    assert domains() == [0, 2, 1]
+    bind("n4")(nodes)  # a row without a node
+    assert domains() == [1, 2, 1]
+    node("n2", labels={"zone": "b"})(nodes)
+    node("n4")(nodes)
+    assert domains() == [1, 1, 2]
+    gone("n1")(nodes)
+    assert domains() == [2, 2]
+    assert domains("no-such-key") == [4]
+
+
+def test_rows_that_share_a_domain() -> None:
+    nodes = Snapshot()
+    for name, labels in {"n1": {"zone": "a"}, "n2": {"zone": "a"}, "n3": {"zone": "b"}, "n4": {}}.items():
+        node(name, labels=labels)(nodes)
+
+    assert nodes.domains("zone").holding([1]).tolist() == [True, True, False, False]
+    assert nodes.domains("zone").holding([3]).tolist() == [False] * 4  # it lacks the label, as n4 itself does
+    assert nodes.domains("zone").holding([3, 2]).tolist() == [False, False, True, False]
+    assert nodes.domains("zone").holding([]).tolist() == [False] * 4
+
+
+def test_limits_are_added_up_and_taken_off_again() -> None:
+    nodes = Snapshot()
+    limited = shape(containers=[make_container(resources={"limits": {"cpu": "2", "memory": "1Gi"}})])
+    nodes.bind("n1", limited)
+    nodes.bind("n1", limited)
+    nodes.bind("n1", shape(cpu="1"))
+    assert nodes.limits[:, 0].tolist() == [4000, 2 * GIB]
+
+    nodes.unbind(Bound(0, limited))
+
+    assert nodes.limits[:, 0].tolist() == [2000, GIB]
+
+
 def test_invented_resources_take_no_room_without_end() -> None:
     nodes = Snapshot()
     nodes.set_node(decode_node(make_node("n1")))

@@ -37,6 +37,7 @@ class Answer:
     name: str = ""
     dry_run: bool = False
     detail: str = ""
+    plan: planner.Plan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late
         name=request.name or decided.name,
         dry_run=bool(request.dry_run),
         detail=detail,
+        plan=decided.plan,
     )
 
 
@@ -206,9 +208,14 @@ def _plan(
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
+    seen = view(demand, cluster, policy, clock)
+    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, seen, policy.profile)
+
+
+def view(demand: filters.Demand, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
+    """Return what a plan for the Pod sees of the nodes at `clock`."""
     cluster.ledger.expire(clock.now)
-    view = load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s, demand)
-    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, view, policy.profile)
+    return load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s, demand)
 
 
 def _record(

@@ -8,10 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from webhook import api, clusterfile, follow, incluster, policy
-from webhook.cluster import Cluster
+from webhook import api, follow, incluster, inputs
 from webhook.embedded import Embedded
-from webhook.policy import ConfigError, Policy
 
 LOG = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ async def run(settings: Settings) -> None:
     if settings.cluster_file is not None:
         await _run_embedded(settings, settings.cluster_file)
         return
-    current = load_policy(settings.policy_file)
+    current = inputs.load_policy(settings.policy_file)
     connection = await api.connect(settings.kubeconfig)
     try:
         await incluster.run(
@@ -51,7 +49,7 @@ async def run(settings: Settings) -> None:
 
 
 async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
-    cluster, current = _load_both(cluster_file, settings.policy_file)
+    cluster, current = inputs.load(cluster_file, settings.policy_file)
     LOG.info(
         "%s: %d nodes, %d bound Pods, %d namespaces",
         cluster_file,
@@ -74,33 +72,6 @@ async def _run_embedded(settings: Settings, cluster_file: Path) -> None:
             following = asyncio.create_task(follow.follow(follow.stdin(), cluster, time.monotonic))
             following.add_done_callback(lambda task: task.cancelled() or task.exception())
         await stopped
-
-
-def _load_both(cluster_file: Path, policy_file: Path | None) -> tuple[Cluster, Policy]:
-    """Load both files; raise ConfigError with the problems of both."""
-    problems: list[policy.Problem] = []
-    cluster, current = Cluster(), policy.default()
-    try:
-        cluster = clusterfile.load(cluster_file)
-    except ConfigError as error:
-        problems += error.problems
-    try:
-        current = load_policy(policy_file)
-    except ConfigError as error:
-        problems += error.problems
-    if problems:
-        raise ConfigError(problems)
-    return cluster, current
-
-
-def load_policy(path: Path | None) -> Policy:
-    """Return the policy in a file, or the defaults; raise ConfigError."""
-    if path is None:
-        return policy.default()
-    try:
-        return policy.load(path.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([policy.Problem(str(path), f"cannot be read: {error}")]) from None
 
 
 def _announce(url: str) -> None:

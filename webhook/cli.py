@@ -5,7 +5,9 @@ import logging
 import signal
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NoReturn
 
 import click
 
@@ -30,6 +32,15 @@ _KUBECONFIG = click.option(
 )
 
 
+_POLICY = click.option(
+    "--policy",
+    "policy_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Take the ScoringPolicy from a file, not from the ConfigMap or as it is built in.",
+)
+
+
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 @click.version_option(__version__, prog_name="trimtab")
 def main() -> None:
@@ -44,13 +55,7 @@ def main() -> None:
     metavar="FILE",
     help="Run without a cluster, over what `kubectl get nodes,pods -A -o json` printed.",
 )
-@click.option(
-    "--policy",
-    "policy_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take the ScoringPolicy from a file instead of the ConfigMap.",
-)
+@_POLICY
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port", default=10250, show_default=True, type=_PORT, help="Port for /mutate; 0 picks a free one."
@@ -116,9 +121,7 @@ def serve(
         try:
             asyncio.run(app.run(settings))
         except ConfigError as error:
-            for problem in error.problems:
-                click.echo(f"error: {problem}", err=True)
-            sys.exit(2)
+            _refuse(error.problems)
         except (api.ApiError, OSError) as error:
             click.echo(f"error: {error}", err=True)
             sys.exit(1)
@@ -166,12 +169,50 @@ def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> Non
     try:
         sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
     except ConfigError as error:
-        for problem in error.problems:
-            click.echo(f"error: {problem}", err=True)
-        sys.exit(2)
+        _refuse(error.problems)
     except (api.ApiError, OSError) as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(1)
+
+
+@main.command()
+@click.option(
+    "--cluster",
+    "cluster_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What `kubectl get nodes,pods -A -o json` printed, and readings.",
+)
+@_POLICY
+@click.option(
+    "-f",
+    "--filename",
+    "pod_file",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="POD.yaml",
+    help="The Pod, or a workload with a Pod template, as YAML or JSON; - for standard input.",
+)
+@click.option("-n", "--namespace", help="Namespace of a Pod that names none.  [default: default]")
+@_OUTPUT
+def explain(
+    cluster_file: Path, policy_file: Path | None, pod_file: Path, namespace: str | None, output: str
+) -> None:
+    """Show what would be decided for a Pod, and why: each node's feasibility, scores and use."""
+    from webhook import explainfiles  # noqa: PLC0415, see the module docstring
+    from webhook.policy import ConfigError  # noqa: PLC0415
+
+    try:
+        explainfiles.run(cluster_file, policy_file, pod_file, namespace, output)
+    except ConfigError as error:
+        _refuse(error.problems)
+
+
+def _refuse(problems: Iterable[object]) -> NoReturn:
+    for problem in problems:
+        click.echo(f"error: {problem}", err=True)
+    sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -48,9 +48,9 @@ def load(path: Path) -> Cluster:
                 continue
             item = msgspec.json.decode(raw, type=_TYPES[kind])
         except (msgspec.DecodeError, RecursionError) as error:
-            problems.append(_problem(where, error))
+            problems.append(problem(where, error))
             continue
-        bad = [Problem(f"{where}.{path}", text) for path, text in _bad_quantities(item)]
+        bad = [Problem(f"{where}.{path}", text) for path, text in bad_quantities(item)]
         problems += bad
         if bad:
             continue
@@ -75,9 +75,9 @@ def _parse(path: Path, content: bytes) -> _Items:
         line = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
         raise ConfigError([Problem(str(path), f"is neither JSON nor YAML: {line}{error.problem}")]) from None
     except (yaml.YAMLError, msgspec.MsgspecError, RecursionError, ValueError) as error:
-        problem = _problem(str(path), error)
+        found = problem(str(path), error)
         raise ConfigError(
-            [Problem(problem.path, f"expected a List of Kubernetes objects: {problem.message}")]
+            [Problem(found.path, f"expected a List of Kubernetes objects: {found.message}")]
         ) from None
 
 
@@ -92,7 +92,8 @@ def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> lis
     return problems
 
 
-def _bad_quantities(item: Any) -> list[tuple[str, str]]:
+def bad_quantities(item: Any) -> list[tuple[str, str]]:
+    """Return each quantity of an object that is none, as its path and what was expected."""
     found: list[tuple[str, str]] = []
 
     def check(where: str, amounts: Mapping[str, Any] | None) -> None:
@@ -110,18 +111,21 @@ def _bad_quantities(item: Any) -> list[tuple[str, str]]:
     if isinstance(item, kube.Pod):
         for field in ("containers", "init_containers"):
             for number, container in enumerate(getattr(item.spec, field) or ()):
-                requests = container.resources.requests if container.resources else None
-                check(f"spec.{_CAMEL[field]}[{number}].resources.requests", requests)
+                where = f"spec.{_CAMEL[field]}[{number}].resources"
+                check(f"{where}.requests", container.resources.requests if container.resources else None)
+                check(f"{where}.limits", container.resources.limits if container.resources else None)
         check("spec.overhead", item.spec.overhead)
         check("spec.resources.requests", item.spec.resources.requests if item.spec.resources else None)
+        check("spec.resources.limits", item.spec.resources.limits if item.spec.resources else None)
     return found
 
 
-def _problem(where: str, error: Exception) -> Problem:
+def problem(where: str, error: Exception) -> Problem:
+    """Return what msgspec found, at the path below `where` that it names."""
     match = _AT.fullmatch(str(error))
     what, inner = (match["what"], match["path"]) if match else (str(error), None)
     text = what.replace("Expected", "expected").replace(", got", ", found").replace("`", "")
-    return Problem(f"{where}.{inner}" if inner else where, text)
+    return Problem(".".join(filter(None, (where, inner))), text)
 
 
 _CAMEL = {"containers": "containers", "init_containers": "initContainers"}

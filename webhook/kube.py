@@ -307,6 +307,14 @@ def amount(resource: str, value: str | float) -> int:
     return quantity.milli(text) if resource == CPU else quantity.whole(text)
 
 
+def amount_text(resource: str, value: int) -> str:
+    """Write an amount of `resource` in its base unit as a quantity for people to read."""
+    if resource == CPU:
+        return quantity.milli_text(value)
+    in_bytes = resource in (MEMORY, EPHEMERAL) or resource.startswith("hugepages-")
+    return quantity.bytes_text(value) if in_bytes else str(value)
+
+
 def read_requests(spec: PodSpec) -> Requests:
     """Add up a Pod's requests as k8s.io/component-helpers/resource.PodRequests does.
 

@@ -64,6 +64,21 @@ class Profile:
 
 
 @dataclass(frozen=True, slots=True)
+class Considered:
+    """What is known of every row, each of shape (size,).
+
+    `feasible` could take the Pod, `candidates` may be named, `over` could be but for a threshold; `parts`
+    are what each scorer gives and `total` is their weighted mean (NaN: nothing to say).
+    """
+
+    feasible: Mask
+    candidates: Mask
+    over: Mask
+    parts: Mapping[str, FloatArray]
+    total: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     weight: int
     hostnames: tuple[str, ...]
@@ -101,34 +116,21 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
-    if (
-        pod.oversized
-        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
-    ):
-        return Reason.USER_TERMS
-    if any(_names_hosts(term.preference) for term in preferred):
-        return Reason.USER_TERMS
-    ceiling = room_below(term.weight for term in preferred)
+    ceiling = room(pod, preferred)
     if ceiling == 0:
         return Reason.USER_TERMS
-    feasible = filters.feasible(pod, nodes)
-    candidates = _candidates(pod, preferred, nodes, feasible)
-    if not candidates.any():
-        return Reason.NO_CANDIDATES
-    candidates = candidates & ~profile.thresholds.over(view)
-    rows = np.flatnonzero(candidates)
+    seen = consider(pod, preferred, nodes, view, profile)
+    rows = np.flatnonzero(seen.candidates)
     if rows.size == 0:
-        return Reason.OVER_THRESHOLDS
-    view = replace(view, candidates=candidates)
-    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
-    scores = total_score(parts, profile)[rows]
+        return Reason.OVER_THRESHOLDS if seen.over.any() else Reason.NO_CANDIDATES
+    scores = seen.total[rows]
     usable = np.isfinite(scores)
     rows, scores = rows[usable], scores[usable]
     if rows.size == 0:
         return Reason.NO_CANDIDATES
     if rows.size > 1 and scores.max() - scores.min() < EQUAL_WITHIN:
         return Reason.EQUAL_SCORES
-    sampled = sampled_share(nodes.count, int(feasible.sum()), profile.percentage_of_nodes_to_score)
+    sampled = sampled_share(nodes.count, int(seen.feasible.sum()), profile.percentage_of_nodes_to_score)
     best, ranked = _top(rows, scores, names_wanted(rows.size, sampled))
     sizes = tier_sizes(best.size)
     weights, baseline = tier_weights(len(sizes), ceiling, 1.0 if preferred else profile.strength)
@@ -140,8 +142,37 @@ def plan(
         baseline=baseline,
         share=Share(best, chances(sizes, sampled)),
         scores=ranked[: best.size],
-        parts={name: score[best] for name, score in parts.items()},
+        parts={name: part[best] for name, part in seen.parts.items()},
     )
+
+
+def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm]) -> int:
+    """Return the largest weight that the user's own terms leave to others; 0 where none is to be added."""
+    if (
+        pod.oversized
+        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
+    ):
+        return 0
+    if any(_names_hosts(term.preference) for term in preferred):
+        return 0
+    return room_below(term.weight for term in preferred)
+
+
+def consider(
+    pod: filters.Demand,
+    preferred: Sequence[kube.PreferredTerm],
+    nodes: Snapshot,
+    view: View,
+    profile: Profile,
+) -> Considered:
+    """Filter and score every row: what a plan is made of."""
+    feasible = filters.feasible(pod, nodes)
+    candidates = _candidates(pod, preferred, nodes, feasible)
+    over = candidates & profile.thresholds.over(view)
+    candidates = candidates & ~over
+    view = replace(view, candidates=candidates)
+    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
+    return Considered(feasible, candidates, over, parts, total_score(parts, profile))
 
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:

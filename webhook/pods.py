@@ -14,6 +14,10 @@ from webhook.selectors import Selector, SelectorError
 
 # Ports that Pods open on their node: (IP, protocol, port).
 HostPort = tuple[str, str, int]
+# A Pod can carry thousands of terms; of a bound one no more requirements are read than this, and what is
+# left out says nothing.
+MAX_BOUND_REQUIREMENTS = 100
+
 _NO_PORTS: frozenset[HostPort] = frozenset()
 ANY_IP = "0.0.0.0"  # noqa: S104, the scheduler's DefaultBindAllHostIP, not an address to listen at
 
@@ -213,7 +217,12 @@ def read_shape(pod: kube.Pod) -> Shape:
         limits = kube.read_limits(spec)
     except QuantityError:
         limits = kube.NO_LIMITS
-    terms = spec.affinity.pod_anti_affinity if spec.affinity else None
+    terms, room = [], MAX_BOUND_REQUIREMENTS
+    for term in required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None):
+        room -= size(term)
+        if room < 0:
+            break
+        terms.append(term)
     return Shape(
         namespace=namespace,
         labels=tuple(sorted((metadata.labels or {}).items())),
@@ -227,18 +236,31 @@ def read_shape(pod: kube.Pod) -> Shape:
     )
 
 
+def required_terms(affinity: kube.PodAffinity | None) -> Sequence[kube.PodAffinityTerm]:
+    return (affinity.required if affinity else None) or ()
+
+
+def size(term: kube.PodAffinityTerm | kube.TopologySpreadConstraint) -> int:
+    """Count what a term asks of other Pods: its requirements, 1 at least."""
+    selector = term.label_selector or kube.LabelSelector()
+    count = len(selector.match_labels or ()) + len(selector.match_expressions or ())
+    count += len(term.match_label_keys or ())
+    if isinstance(term, kube.PodAffinityTerm):
+        namespaces = term.namespace_selector or kube.LabelSelector()
+        count += len(namespaces.match_labels or ()) + len(namespaces.match_expressions or ())
+        count += len(term.mismatch_label_keys or ())
+    return max(1, count)
+
+
 def read_terms(
-    affinity: kube.PodAffinity | None, namespace: str, labels: Mapping[str, str]
+    terms: Sequence[kube.PodAffinityTerm], namespace: str, labels: Mapping[str, str]
 ) -> tuple[AffinityTerm, ...]:
-    """Return the required terms of a Pod in `namespace`, without those that the API server refuses.
+    """Return the terms of a Pod in `namespace`, without those that the API server refuses.
 
     `labels` are those that matchLabelKeys and mismatchLabelKeys are still to be read from.
     """
-    required = affinity.required if affinity else None
-    if not required:
-        return ()
     found = []
-    for term in required:
+    for term in terms:
         try:
             selector = selectors.read(
                 term.label_selector, labels, term.match_label_keys or (), term.mismatch_label_keys or ()

@@ -32,6 +32,20 @@ def whole(text: str) -> int:
     return _scaled(text, 0)
 
 
+def milli_text(value: int) -> str:
+    """Write thousandths as a quantity: 250m, 2."""
+    return f"{value}m" if value % 1000 else str(value // 1000)
+
+
+def bytes_text(value: float) -> str:
+    """Write bytes as a quantity of three or four digits: 512Mi, 1.5Gi. It may be rounded."""
+    for suffix, power in reversed(_BINARY.items()):
+        if abs(value) >= 1024**power:
+            amount = value / 1024**power
+            return f"{amount:.4g}{suffix}" if amount < 1000 else f"{amount:.0f}{suffix}"
+    return f"{value:.0f}"
+
+
 def _scaled(text: str, exponent: int) -> int:
     match = _PATTERN.fullmatch(text) if len(text) <= _LONGEST else None
     if match is None:

@@ -1,9 +1,9 @@
 """A model of the stock kube-scheduler (1.36, default configuration): what it does with a Pod. No I/O here.
 
 Filter, the sample of nodes that is scored, the weighted sum of `stockscores`, ties broken at random.
-Not modelled: preferred Pod affinity, volumes that are not bound yet, images, preemption, resource claims;
-with none in play they say nothing. The default spread counts the Pods of the same owner, as its selector
-does; a Service's selector, which counts where there is no such owner, is not known here.
+Not modelled: the score of Pod affinity, volumes that are not bound yet, images, preemption, resource
+claims; with none in play they say nothing. The default spread counts the Pods of the same owner, as its
+selector does; a Service's selector, which counts where there is no such owner, is not known here.
 """
 
 import msgspec

@@ -46,8 +46,10 @@ class Volumes:
     def claim(self, namespace: str, name: str) -> tuple[Claim, Volume] | None:
         """Return a claim and its volume, or None where either is unknown, or the claim has no volume yet."""
         claim = self._claims.get((namespace, name))
-        volume = None if claim is None else self._volumes.get(claim.volume)
-        return None if claim is None or volume is None else (claim, volume)
+        if claim is None or not claim.volume:
+            return None
+        volume = self._volumes.get(claim.volume)
+        return None if volume is None else (claim, volume)
 
     def set_claim(self, claim: kube.PersistentVolumeClaim) -> None:
         volume = (claim.spec.volume_name if claim.spec else None) or ""

@@ -4,7 +4,7 @@ from random import Random
 
 from webhook import kube
 
-from .pods import node_requirement
+from .placement import node_requirement
 from .vocabulary import BETA_ZONE, REGION, ZONES, Json, chance, some
 
 CLASSES: list[Json] = [

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping
 
 from webhook.filters.demand import Demand, SpreadConstraint, demand
 from webhook.filters.nodes import (
+    REPELLING,
     match,
     match_any,
     node_affinity,
@@ -28,6 +29,8 @@ from webhook.filters.nodes import (
     prefers_to_avoid,
     taint_toleration,
     tolerates,
+    untolerated,
+    wanted,
 )
 from webhook.filters.podaffinity import inter_pod_affinity
 from webhook.filters.ports import node_ports
@@ -37,6 +40,7 @@ from webhook.snapshot import Mask, Snapshot
 
 __all__ = [
     "FILTERS",
+    "REPELLING",
     "Demand",
     "Predicate",
     "SpreadConstraint",
@@ -51,6 +55,8 @@ __all__ = [
     "prefers_to_avoid",
     "taint_toleration",
     "tolerates",
+    "untolerated",
+    "wanted",
 ]
 
 # Rows of the nodes that pass, or None where no node is refused.

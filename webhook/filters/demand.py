@@ -4,14 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from webhook import kube, selectors, wishes
-from webhook.pods import AffinityTerm, HostPort, host_ports, read_terms
+from webhook.pods import AffinityTerm, HostPort, host_ports, read_terms, required_terms, size
 from webhook.quantity import QuantityError
 from webhook.selectors import Selector, SelectorError
 from webhook.wishes import Wishes
 
-# Every requirement of a Pod affinity term or a spread constraint is held against every shape of Pods, and
-# all other reviews wait for it. Nobody needs as many as this.
+# Each requirement of a Pod affinity term or a spread constraint is held against every shape of Pods, while
+# all other reviews wait. Nobody needs as many as this.
 MAX_POD_REQUIREMENTS = 32
+
+HARD = "DoNotSchedule"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +54,16 @@ class Demand:
 def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
     """Read what `pod` asks of a node; raise QuantityError on a bad quantity.
 
-    `namespace` is the review's, for a Pod that does not carry its own yet.
+    `namespace` is the review's, which counts before the Pod's own.
     """
     spec = pod.spec
     required = kube.required_terms(spec)
-    home, labels = pod.metadata.namespace or namespace or "", pod.metadata.labels or {}
-    near = read_terms(spec.affinity.pod_affinity if spec.affinity else None, home, labels)
-    far = read_terms(spec.affinity.pod_anti_affinity if spec.affinity else None, home, labels)
-    spread = read_spread(spec, labels, "DoNotSchedule")
-    oversized = _size(near + far, spread) > MAX_POD_REQUIREMENTS
+    home, labels = namespace or pod.metadata.namespace or "", pod.metadata.labels or {}
+    near = required_terms(spec.affinity.pod_affinity if spec.affinity else None)
+    far = required_terms(spec.affinity.pod_anti_affinity if spec.affinity else None)
+    hard = [each for each in spec.topology_spread_constraints or () if each.when_unsatisfiable == HARD]
+    asked = sum(map(size, near)) + sum(map(size, far)) + sum(map(size, hard))
+    oversized = asked > MAX_POD_REQUIREMENTS
     return Demand(
         requests=kube.read_requests(spec),
         node_selector=spec.node_selector or {},
@@ -69,9 +72,9 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
         namespace=home,
         labels=labels,
         ports=host_ports(spec),
-        affinity=() if oversized else near,
-        anti_affinity=() if oversized else far,
-        spread=() if oversized else spread,
+        affinity=() if oversized else read_terms(near, home, labels),
+        anti_affinity=() if oversized else read_terms(far, home, labels),
+        spread=() if oversized else read_spread(spec, labels, HARD),
         claims=_claims(spec),
         oversized=oversized,
         limits=_limits(spec),
@@ -85,18 +88,6 @@ def _limits(spec: kube.PodSpec) -> kube.Limits:
         return kube.read_limits(spec)
     except QuantityError:
         return kube.NO_LIMITS
-
-
-def _size(terms: tuple[AffinityTerm, ...], spread: tuple[SpreadConstraint, ...]) -> int:
-    """Count what is to be held against other Pods: the requirements of all selectors."""
-    if not terms and not spread:
-        return 0
-    found = [
-        *(term.selector for term in terms),
-        *(term.namespace_selector for term in terms if term.namespace_selector),
-        *(constraint.selector for constraint in spread),
-    ]
-    return sum(max(1, len(selector.requirements) if selector else 0) for selector in found)
 
 
 def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:

@@ -7,9 +7,11 @@ import numpy as np
 
 from webhook import kube
 from webhook.filters.demand import Demand
-from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, Mask, Snapshot, Taints
+from webhook.snapshot import Mask, Snapshot, Taints
 
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
+# The effects that keep a Pod off a node.
+REPELLING = ("NoSchedule", "NoExecute")
 
 
 def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
@@ -23,12 +25,12 @@ def node_ready(_demand: Demand, nodes: Snapshot) -> Mask:
 
 
 def taint_toleration(demand: Demand, nodes: Snapshot) -> Mask:
-    return _by_taints(nodes, lambda taints: _untolerated(demand, taints, ("NoSchedule", "NoExecute")))
+    return _by_taints(nodes, lambda taints: untolerated(demand, taints, REPELLING))
 
 
 def prefers_to_avoid(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes with a PreferNoSchedule taint that the Pod does not tolerate: allowed, but outvoted."""
-    return ~_by_taints(nodes, lambda taints: _untolerated(demand, taints, ("PreferNoSchedule",)))
+    return ~_by_taints(nodes, lambda taints: untolerated(demand, taints, ("PreferNoSchedule",)))
 
 
 def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
@@ -43,23 +45,26 @@ def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
 
 def node_resources_fit(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes with room for the requests beside what is bound (noderesources/fit.go: fitsRequest)."""
-    size, requests = nodes.size, demand.requests
+    size = nodes.size
     allocatable, requested = nodes.allocatable[:, :size], nodes.requested[:, :size]
-    mask: Mask = requested[PODS] + 1 <= allocatable[PODS]
-    wanted = [
-        (CPU, requests.cpu_milli),
-        (MEMORY, requests.memory_bytes),
-        (EPHEMERAL, requests.ephemeral_bytes),
-    ]
-    for resource, value in requests.extended:
+    mask = np.ones(size, np.bool_)
+    for resource, value in wanted(demand.requests):
         column = nodes.resources.get(resource)
         if column is None:
             return np.zeros(size, np.bool_)
-        wanted.append((column, value))
-    for column, value in wanted:
-        if value > 0:
-            mask &= requested[column] + value <= allocatable[column]
+        mask &= requested[column] + value <= allocatable[column]
     return mask
+
+
+def wanted(requests: kube.Requests) -> list[tuple[str, int]]:
+    """Return what has to fit, by resource, in its base unit: a Pod's place, and each amount above zero."""
+    amounts = [
+        (kube.CPU, requests.cpu_milli),
+        (kube.MEMORY, requests.memory_bytes),
+        (kube.EPHEMERAL, requests.ephemeral_bytes),
+        *requests.extended,
+    ]
+    return [(kube.PODS, 1), *((resource, value) for resource, value in amounts if value > 0)]
 
 
 def tolerates(tolerations: Iterable[kube.Toleration], taint: tuple[str, str, str]) -> bool:
@@ -79,11 +84,12 @@ def _covers(toleration: kube.Toleration, value: str) -> bool:
     return toleration.operator in (None, "", "Equal") and (toleration.value or "") == value
 
 
-def _untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> bool:
-    return any(taint[2] in effects and not tolerates(demand.tolerations, taint) for taint in taints)
+def untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return the taints of these effects, as (key, value, effect), that the Pod does not tolerate."""
+    return [taint for taint in taints if taint[2] in effects and not tolerates(demand.tolerations, taint)]
 
 
-def _by_taints(nodes: Snapshot, refused: Callable[[Taints], bool]) -> Mask:
+def _by_taints(nodes: Snapshot, refused: Callable[[Taints], object]) -> Mask:
     """Decide once for every distinct set of taints, then look the verdict up for every node."""
     verdicts = np.fromiter((not refused(taints) for taints in nodes.taint_sets), np.bool_)
     return verdicts[nodes.taint_set[: nodes.size]]
