@@ -522,7 +522,7 @@ def test_limits_are_added_up_and_taken_off_again() -> None:
     nodes.bind("n1", limited)
     nodes.bind("n1", limited)
     nodes.bind("n1", shape(cpu="1"))
-    assert nodes.limits[:, 0].tolist() == [4000, 2 * GIB]
+    assert nodes.limits[:, 0].tolist() == [5000, 2 * GIB]  # one without limits counts with its requests
 
     nodes.unbind(Bound(0, limited))
 
