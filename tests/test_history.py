@@ -53,7 +53,7 @@ STATISTICS: dict[str, tuple[Readings, Statistic, float]] = {
     "what is older than the window does not count": ([(-400, 9e3), (-301, 9e3), *RISING], MEAN, 300.0),
     "what is as old as the window counts": ([(-60, 0.0), *RISING], MEAN, 250.0),
     "no readings": ([], MEAN, NAN),
-    "too few readings": (RISING[:3], MEAN, NAN),
+    "too few readings": ([(0, 1.0), (150, 1.0), (300, 1.0)], MEAN, NAN),
     "just enough readings": (RISING[:4], MEAN, 250.0),
     "half of the window is covered": ([(0, 1.0), (50, 1.0), (100, 1.0), (150, 1.0)], MEAN, 1.0),
     "less than half of the window is covered": ([(0, 1.0), (50, 1.0), (100, 1.0), (149, 1.0)], MEAN, NAN),

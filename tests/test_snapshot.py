@@ -526,7 +526,7 @@ def test_limits_are_added_up_and_taken_off_again() -> None:
 
     nodes.unbind(Bound(0, limited))
 
-    assert nodes.limits[:, 0].tolist() == [2000, GIB]
+    assert nodes.limits[:, 0].tolist() == [3000, GIB]
 
 
 def test_invented_resources_take_no_room_without_end() -> None:

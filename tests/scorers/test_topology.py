@@ -104,3 +104,10 @@ def test_bad_arguments(arguments: dict[str, Any], message: str) -> None:
         policy.scorer("topology", arguments)
 
     assert str(caught.value.problems[0]).startswith(f"profile.scorers.topology.{message}")
+
+
+def test_nodes_without_a_label_share_no_place() -> None:
+    view = make_view(nodes=[{"labels": {}}] * 2, peers=[1, 0], wishes=wishes.read(NEAR))
+
+    assert Topology().score(view).tolist() == [100.0, 0.0]
+    assert Topology((Level(ZONE, 50.0),)).score(view).tolist() == [0.0, 0.0]
