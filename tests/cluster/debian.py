@@ -18,14 +18,14 @@ class PackageError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Program:
-    """A program to run, and what its environment needs beside the usual, for the libraries that came along."""
+    """A program to run, and what its environment needs for the libraries that came along."""
 
     path: Path
     env: Mapping[str, str]
 
 
 def find(name: str, packages: Sequence[str] = ()) -> Program:
-    """The program, from the PATH, the cache, or unpacked now from `packages` (by default the one of its name).
+    """The program, from the PATH, the cache, or unpacked now from `packages` (by default of its own name).
 
     Name the libraries' packages as well: they are unpacked beside it. Raise PackageError.
     """
