@@ -16,7 +16,7 @@ class View:
     """One decision's view of the nodes, the Pod placed on each: fractions of allocatable.
 
     `used` is the expected use and `requested` the requests, both of shape (2, size), CPU then memory;
-    `fresh` (size,) says which nodes' use comes from a reading.
+    `fresh` (2, size) says of which nodes and resources the use comes from a reading.
     """
 
     used: FloatArray
@@ -29,7 +29,7 @@ def view(nodes: Snapshot, pod: Load, now: float, stale_after: float) -> View:
 
     A node with a fresh reading carries that, plus what the reading cannot show yet. One without is
     taken to use what its Pods request, and no less than the measured nodes use on average: missing
-    data must not look like an idle node.
+    data must not look like an idle node. Each resource is judged by its own readings.
     """
     size = nodes.size
     capacity, requested = nodes.capacity[:, :size], nodes.scored[:, :size]
@@ -48,7 +48,7 @@ def view(nodes: Snapshot, pod: Load, now: float, stale_after: float) -> View:
 
 def _mean(load: FloatArray, allocatable: FloatArray, fresh: Mask) -> FloatArray:
     """Return the measured nodes' used fraction of each resource, shape (2, 1); 0 where none is fresh."""
-    total = allocatable[:, fresh].sum(axis=1, keepdims=True)
-    used = load[:, fresh].sum(axis=1, keepdims=True)
+    total = np.sum(allocatable, axis=1, where=fresh, keepdims=True)
+    used = np.sum(load, axis=1, where=fresh, keepdims=True)
     mean: FloatArray = np.divide(used, total, out=np.zeros_like(used), where=total > 0)
     return mean

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from webhook import strictyaml
 from webhook.planner import Profile, Weighted
 from webhook.scorers import SCORERS
+from webhook.sources import METRICS_API_ALONE, TYPES, PrometheusEntry, Source
 
 API_VERSION = "trimtab.dev/v1alpha1"
 KIND = "ScoringPolicy"
@@ -65,9 +66,10 @@ class ProfileEntry(_Strict):
 
 
 class UsageEntry(_Strict):
-    """Readings: how long one counts after it last changed, in seconds."""
+    """Readings: how long one counts after it last changed, in seconds, and where they come from, in order."""
 
     staleAfterSeconds: Annotated[float, Field(ge=1, le=3600)] = 180.0  # noqa: N815, Kubernetes field style
+    sources: Annotated[list[Source], Field(min_length=1, max_length=8)] = [*METRICS_API_ALONE]
 
 
 class SchedulerEntry(_Strict):
@@ -107,6 +109,7 @@ class Policy:
     hash: str
     profile: Profile
     stale_after_s: float
+    sources: tuple[Source, ...]
     scheduler_names: frozenset[str]
     full_audit: bool
 
@@ -155,6 +158,7 @@ def _compile(document: Document, digest: str) -> Policy:
         problems.append(
             Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
         )
+    problems += _problems_in_series(document.usage.sources)
     if problems:
         raise ConfigError(problems)
     return Policy(
@@ -164,9 +168,24 @@ def _compile(document: Document, digest: str) -> Policy:
             tuple(scorers), document.profile.strength, document.scheduler.percentageOfNodesToScore
         ),
         stale_after_s=document.usage.staleAfterSeconds,
+        sources=tuple(document.usage.sources),
         scheduler_names=frozenset(document.scheduler.names),
         full_audit=document.audit.verbosity == "full",
     )
+
+
+def _problems_in_series(entries: Iterable[Source]) -> list[Problem]:
+    """Find names that two sources would both give numbers to."""
+    problems: list[Problem] = []
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        named = set(entry.series) if isinstance(entry, PrometheusEntry) else set[str]()
+        problems += [
+            Problem(f"usage.sources.{index}.series.{name}", "expected a name that no other source has")
+            for name in sorted(named & seen)
+        ]
+        seen |= named
+    return problems
 
 
 def _problems_in_args(scorer: str, args: dict[str, Any]) -> list[Problem]:
@@ -212,13 +231,21 @@ def _unknown(name: str) -> Problem:
 
 
 def _problem(error: Any) -> Problem:
-    path = ".".join(map(str, error["loc"])) or "policy.yaml"
+    # A source's place in the document is followed by its type, which is no key.
+    places = [place for index, place in enumerate(error["loc"]) if error["loc"][:2] != _SOURCES or index != 3]
+    path = ".".join(map(str, places)) or "policy.yaml"
     if error["type"] == "extra_forbidden":
         return Problem(path, "unknown key")
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
+    if error["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        found = error["input"].get("type") if isinstance(error["input"], dict) else None
+        return Problem(f"{path}.type", f"expected one of {', '.join(TYPES)}, found {reprlib.repr(found)}")
+    if error["type"] == "value_error":
+        return Problem(path, str(error["ctx"]["error"]))
     message = error["msg"].replace("Input should be", "expected").replace("a valid dictionary", "a mapping")
     return Problem(path, f"{message}, found {reprlib.repr(error['input'])}")
 
 
+_SOURCES = ("usage", "sources")
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}
