@@ -7,7 +7,7 @@ from tests.builders import GIB, decode_node, decode_pod, make_node, make_pod
 from webhook import load
 from webhook.ledger import Ledger, Load, Share
 from webhook.pods import read_shape
-from webhook.snapshot import Snapshot
+from webhook.snapshot import MEMORY, Snapshot
 
 STALE_AFTER = 60.0
 NOW = 100.0
@@ -76,7 +76,30 @@ def test_the_expected_load(
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert (view.used[0] * CPUS).tolist() == pytest.approx(want)
-    assert view.fresh.tolist() == fresh
+    assert view.fresh[0].tolist() == fresh
+
+
+def test_each_resource_is_judged_by_its_own_readings() -> None:
+    nodes = three_nodes()
+    for row, cpu, memory in ((0, 4000.0, 16.0), (1, 2000.0, 8.0), (2, 3000.0, -1.0)):
+        nodes.set_usage(row, cpu, memory * GIB, changed_at=NOW)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert view.fresh.tolist() == [[True, True, True], [True, True, False]]
+    assert view.used[0].tolist() == pytest.approx([0.5, 0.25, 0.75])
+    assert view.used[1].tolist() == pytest.approx([0.5, 0.25, 0.375])  # n3: the mean of 16 and 8 of 32Gi
+
+
+def test_a_resource_that_nobody_measures_is_taken_from_the_requests() -> None:
+    nodes = three_nodes()
+    for row in range(3):
+        nodes.set_reading(row, MEMORY, 8.0 * GIB, NOW)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert view.used[0].tolist() == [0.125, 0.125, 0.25]  # a Pod of 1 CPU on 8, 8 and 4
+    assert view.used[1].tolist() == [0.25, 0.25, 0.25]
 
 
 def test_a_missing_reading_never_makes_a_node_look_best() -> None:
@@ -146,7 +169,7 @@ def test_a_view_of_removed_nodes_has_only_finite_numbers() -> None:
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert np.isfinite(view.used).all()
-    assert view.fresh.tolist() == [False, False, False]
+    assert not view.fresh.any()
 
 
 def test_a_view_is_not_changed_by_what_happens_after_it() -> None:

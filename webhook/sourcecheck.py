@@ -67,7 +67,7 @@ async def _policy_of(connection: Api) -> Policy:
 async def _nodes_of(connection: Api) -> Snapshot:
     cluster, more = Cluster(), ""
     while True:
-        query = {"limit": _PAGE, "continue": more} if more else {"limit": _PAGE}
+        query: dict[str, str | int] = {"limit": _PAGE, **({"continue": more} if more else {})}
         page = msgspec.json.decode(await connection.get(_NODES, query), type=_Nodes)
         for node in filter(is_sound, page.items or ()):
             cluster.set_node(node)

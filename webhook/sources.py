@@ -1,8 +1,8 @@
 """The section `usage.sources` of the policy: where readings come from, in order. No I/O here."""
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
-from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -13,6 +13,7 @@ _NodeKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_./]*[A-Za-z0-
 _SeriesName = Annotated[str, Field(pattern=r"^[a-zA-Z][a-zA-Z0-9]*$", max_length=63)]
 _Query = Annotated[str, Field(min_length=1, max_length=4096)]
 _Path = Annotated[str, Field(pattern=r"^/", max_length=4096)]
+_URL = re.compile(r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?(?:/[^\s?#@]*)?", re.ASCII)
 _Window = Annotated[float, Field(ge=1, le=86400)]
 
 
@@ -66,11 +67,8 @@ class PrometheusEntry(_Strict):
     @field_validator("url")
     @classmethod
     def _is_plain(cls, url: str) -> str:
-        if not _is_http(url):
-            raise ValueError("expected an http or https URL")
-        parts = urlsplit(url)
-        if "@" in parts.netloc or parts.query or parts.fragment:
-            raise ValueError("expected a URL without user, query and fragment")
+        if not _URL.fullmatch(url):
+            raise ValueError("expected an http or https URL without user, query and fragment")
         return url.rstrip("/")
 
     @model_validator(mode="after")
@@ -137,11 +135,3 @@ def names(sources: Sequence[Source]) -> list[str]:
         kind if (number := types[:index].count(kind)) == 0 else f"{kind}-{number + 1}"
         for index, kind in enumerate(types)
     ]
-
-
-def _is_http(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
