@@ -60,7 +60,7 @@ class Poller:
         self._api, self._cluster, self._policy, self._now = api, cluster, policy, now
         self._observer = observer
         self._waiting = 0
-        self._none_fresh: bool | None = None
+        self._any_fresh: bool | None = None
 
     async def run(self) -> None:
         """Ask until cancelled; other sources in the policy take the place of those before."""
@@ -136,12 +136,12 @@ class Poller:
         now, stale_after = self._now(), self._policy().stale_after_s
         self._cluster.settle_usage(now, stale_after)
         states = self._cluster.nodes.states(now, stale_after)
-        none_fresh = bool(self._cluster.nodes.count) and not states["fresh"]
-        if none_fresh and self._none_fresh is False:
+        if states["fresh"]:
+            if self._any_fresh is False:
+                LOG.info(
+                    "usage: nodes have fresh readings again, %d of %d", states["fresh"], sum(states.values())
+                )
+            self._any_fresh = True
+        elif self._any_fresh and self._cluster.nodes.count:
             LOG.warning("usage: no node has a fresh reading any more, all are scored by requests")
-        elif not none_fresh and self._none_fresh and states["fresh"]:
-            LOG.info(
-                "usage: nodes have fresh readings again, %d of %d", states["fresh"], sum(states.values())
-            )
-        if states["fresh"] or none_fresh:
-            self._none_fresh = none_fresh
+            self._any_fresh = False
