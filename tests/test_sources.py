@@ -57,7 +57,7 @@ def test_a_preset_has_the_window_in_its_query() -> None:
     entry = PrometheusEntry(type="prometheus", url="http://p", preset="kubelet", windowSeconds=90)
 
     assert entry.asked() == QueriesEntry(
-        cpu="rate(node_cpu_usage_seconds_total[90000ms])",
+        cpu="deriv(node_cpu_usage_seconds_total[90000ms])",
         memory="node_memory_working_set_bytes",
         timestamp="timestamp(node_memory_working_set_bytes)",
     )

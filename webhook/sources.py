@@ -56,7 +56,7 @@ class PrometheusEntry(_Strict):
     url: Annotated[str, Field(max_length=2048)]
     preset: Literal["node-exporter", "cadvisor", "kubelet"] = "node-exporter"
     queries: QueriesEntry | None = None
-    windowSeconds: _Window = 60.0  # noqa: N815, Kubernetes field style
+    windowSeconds: _Window = 120.0  # noqa: N815, Kubernetes field style
     series: Annotated[dict[_SeriesName, _Query], Field(max_length=32)] = {}
     node: NodeEntry = NodeEntry()
     bearerTokenFile: _Path | None = None  # noqa: N815, Kubernetes field style
@@ -105,21 +105,23 @@ class AnnotationsEntry(_Strict):
 
 Source = Annotated[MetricsApiEntry | PrometheusEntry | AnnotationsEntry, Field(discriminator="type")]
 
-# By what scrapes a node. No query adds series of several jobs or clusters up: two that match one node are
-# reported, and neither is used.
+# By what a node is scraped from. No query adds series of several jobs or clusters up: two that match one
+# node are reported, and neither is used. `deriv` and not `rate`, which divides what it saw by the window
+# even where the first sample lies in its middle: when it is new, or after a gap, a busy node would look
+# idle. A counter that began anew has a negative slope, no use of a node, until the window has passed.
 PRESETS: dict[str, dict[str, str]] = {
     "node-exporter": {
-        "cpu": 'sum without (cpu, mode) (rate(node_cpu_seconds_total{mode!~"idle|iowait|steal"}[%(w)s]))',
+        "cpu": 'sum without (cpu, mode) (deriv(node_cpu_seconds_total{mode!~"idle|iowait|steal"}[%(w)s]))',
         "memory": "node_memory_MemTotal_bytes - node_memory_MemAvailable_bytes",
         "timestamp": "timestamp(node_memory_MemAvailable_bytes)",
     },
     "cadvisor": {
-        "cpu": 'rate(container_cpu_usage_seconds_total{id="/"}[%(w)s])',
+        "cpu": 'deriv(container_cpu_usage_seconds_total{id="/"}[%(w)s])',
         "memory": 'container_memory_working_set_bytes{id="/"}',
         "timestamp": 'timestamp(container_memory_working_set_bytes{id="/"})',
     },
     "kubelet": {
-        "cpu": "rate(node_cpu_usage_seconds_total[%(w)s])",
+        "cpu": "deriv(node_cpu_usage_seconds_total[%(w)s])",
         "memory": "node_memory_working_set_bytes",
         "timestamp": "timestamp(node_memory_working_set_bytes)",
     },
