@@ -11,7 +11,7 @@ from rich.table import Table
 
 from webhook import api, app, kube, policy, sources
 from webhook.admission import OWN_NAMESPACE
-from webhook.api import Api, ApiError
+from webhook.api import Api
 from webhook.cluster import Cluster
 from webhook.kinds import POLICY, is_sound
 from webhook.policy import Policy
@@ -34,6 +34,10 @@ class _Nodes(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
+class _ConfigMaps(msgspec.Struct):
+    items: list[kube.ConfigMap] | None = None
+
+
 Found = dict[str, Report | str]
 
 
@@ -53,15 +57,13 @@ async def check(kubeconfig: Path | None, policy_file: Path | None) -> Found:
 
 
 async def _policy_of(connection: Api) -> Policy:
-    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps/{POLICY}"
-    try:
-        body = await connection.get(path)
-    except ApiError as error:
-        if error.status != 404:
-            raise
-        return policy.default()
-    text = (msgspec.json.decode(body, type=kube.ConfigMap).data or {}).get(POLICY_KEY)
-    return policy.load(text) if text else policy.default()
+    # A list, because that is the right that the manifests give, limited to the name.
+    path = f"/api/v1/namespaces/{OWN_NAMESPACE}/configmaps"
+    body = await connection.get(path, {"fieldSelector": f"metadata.name={POLICY}"})
+    for config_map in msgspec.json.decode(body, type=_ConfigMaps).items or ():
+        if text := (config_map.data or {}).get(POLICY_KEY):
+            return policy.load(text)
+    return policy.default()
 
 
 async def _nodes_of(connection: Api) -> Snapshot:
