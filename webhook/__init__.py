@@ -17,8 +17,9 @@ A Pod's way through the package, in reading order::
 and `explaintable` are its command.
 
 What they read is `snapshot`, kept by `watch` and `usage` from a cluster, or by `clusterfile` from
-a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the command line. The import contracts in pyproject.toml hold the
-layers: from `admission` down nothing does I/O, awaits or reads a clock.
+a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the
+command line. The import contracts in pyproject.toml hold the layers: from `admission` down nothing
+does I/O, awaits or reads a clock.
 """
 
 __version__ = "0.1.0"

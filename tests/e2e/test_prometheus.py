@@ -1,5 +1,9 @@
 """With a real Prometheus as the only source of readings, Pods are balanced as with metrics-server."""
 
+import functools
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -90,7 +94,7 @@ def test_the_same_balance_as_with_metrics_server(
                 plane, "sources", usage={"sources": [source if name == "prometheus" else {"type": name}]}
             )
             waiting.until(
-                lambda name=name: [*up(trimtab)] == [name] and trimtab.metrics()[FRESH] == len(nodes),
+                functools.partial(is_asked_alone, trimtab, name, len(nodes)),
                 f"readings of {name} alone",
                 timeout_s=WITHIN_S,
                 state=trimtab.metrics,
@@ -101,10 +105,37 @@ def test_the_same_balance_as_with_metrics_server(
             print(
                 f"seed {seed}, {name}: sigma {steered:.4f}, stock {stock:.4f}, E {found[-1]:.3f}", flush=True
             )
+    shown = usage_of(plane)
     policies.remove(plane)
 
+    assert shown == {
+        "source": "prometheus",
+        "error": None,
+        "matched": len(nodes),
+        "silent": 0,
+        "unmatched": 0,
+    }
     assert median(efficiency["prometheus"]) >= 0.95 * median(efficiency["metrics.k8s.io"])
     assert median(efficiency["prometheus"]) >= 0.9
+
+
+def is_asked_alone(trimtab: Trimtab, source: str, count: int) -> bool:
+    return [*up(trimtab)] == [source] and trimtab.metrics()[FRESH] == count
+
+
+def usage_of(plane: ControlPlane) -> dict[str, object]:
+    """Return what `trimtab usage` says of the only source of the policy in the cluster."""
+    command = [
+        Path(sys.executable).with_name("trimtab"),
+        "usage",
+        f"--kubeconfig={plane.kubeconfig}",
+        "-o",
+        "json",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    (found,) = json.loads(done.stdout)["sources"]
+    counts = {key: found[key]["count"] for key in ("silent", "unmatched")}
+    return {**{key: found[key] for key in ("source", "error", "matched")}, **counts}
 
 
 def up(trimtab: Trimtab) -> dict[str, float]:
