@@ -172,7 +172,7 @@ class Snapshot:
 
     def state(self, row: int, now: float, stale_after: float) -> tuple[State, State]:
         """Return the state of a node's CPU and memory reading."""
-        cpu, memory = self._states(np.array([row]), now, stale_after)[:, 0]
+        cpu, memory = self.state_codes(np.array([row]), now, stale_after)[:, 0]
         return State(cpu), State(memory)
 
     def states(self, now: float, stale_after: float) -> dict[str, int]:
@@ -186,7 +186,7 @@ class Snapshot:
         if fresh < self.count:
             rows = np.flatnonzero(self.exists[: self.size])
             told = (self.changed_at[:, rows] > -np.inf).any(axis=1)
-            states = self._states(rows, now, stale_after)
+            states = self.state_codes(rows, now, stale_after)
             worst = states[told if told.any() else slice(None)].max(axis=0)
             counted = np.bincount(worst, minlength=len(State)).tolist()
         shown = (State.FRESH, State.STALE, State.MISSING, State.INVALID)
@@ -195,7 +195,8 @@ class Snapshot:
             found["virtual"] = counted[State.VIRTUAL]
         return found
 
-    def _states(self, rows: IntArray, now: float, stale_after: float) -> IntArray:
+    def state_codes(self, rows: IntArray, now: float, stale_after: float) -> IntArray:
+        """Return the `State` of the CPU and memory reading of those rows' nodes, shape (2, rows)."""
         changed = self.changed_at[:, rows]
         states = np.where(changed >= now - stale_after, State.FRESH, State.STALE)
         unknown = np.where(self.virtual[rows], State.VIRTUAL, State.MISSING)

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from webhook import api, app, kube, policy, sources
+from webhook import api, inputs, kube, policy, sources
 from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api
 from webhook.cluster import Cluster
@@ -48,7 +48,7 @@ async def check(kubeconfig: Path | None, policy_file: Path | None) -> Found:
     """
     connection = await api.connect(kubeconfig)
     try:
-        current = app.load_policy(policy_file) if policy_file else await _policy_of(connection)
+        current = inputs.load_policy(policy_file) if policy_file else await _policy_of(connection)
         nodes = await _nodes_of(connection)
         asked = [_ask(source, connection, nodes) for source in current.sources]
         return dict(zip(sources.names(current.sources), await asyncio.gather(*asked), strict=True))
