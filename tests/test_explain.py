@@ -219,7 +219,7 @@ def test_each_resource_has_a_state_of_its_own_and_a_virtual_node_says_so() -> No
         "cpu": {"state": "fresh", "value": 0.25},
         "memory": {"state": "invalid", "value": None},
     }
-    assert found["n2"] == dict.fromkeys(("cpu", "memory"), {"state": "virtual", "value": None})
+    assert found["n2"] == {key: {"state": "virtual", "value": None} for key in ("cpu", "memory")}
 
 
 # The Pod, and the outcome and reason; every one still shows what would be.
