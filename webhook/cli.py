@@ -152,30 +152,6 @@ def demo(nodes: int, pods: int, seed: int, output: str) -> None:
 
 
 @main.command()
-@_KUBECONFIG
-@click.option(
-    "--policy",
-    "policy_file",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Take the sources from a ScoringPolicy in a file instead of the cluster's ConfigMap.",
-)
-@_OUTPUT
-def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> None:
-    """Ask every usage source once, and show which series and nodes do not find each other."""
-    from webhook import api, sourcecheck  # noqa: PLC0415, see the module docstring
-    from webhook.policy import ConfigError  # noqa: PLC0415
-
-    try:
-        sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
-    except ConfigError as error:
-        _refuse(error.problems)
-    except (api.ApiError, OSError) as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
-
-
-@main.command()
 @click.option(
     "--cluster",
     "cluster_file",
@@ -207,6 +183,24 @@ def explain(
         explainfiles.run(cluster_file, policy_file, pod_file, namespace, output)
     except ConfigError as error:
         _refuse(error.problems)
+
+
+@main.command()
+@_KUBECONFIG
+@_POLICY
+@_OUTPUT
+def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> None:
+    """Ask every usage source once, and show which series and nodes do not find each other."""
+    from webhook import api, sourcecheck  # noqa: PLC0415, see the module docstring
+    from webhook.policy import ConfigError  # noqa: PLC0415
+
+    try:
+        sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
+    except ConfigError as error:
+        _refuse(error.problems)
+    except (api.ApiError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
 
 
 def _refuse(problems: Iterable[object]) -> NoReturn:

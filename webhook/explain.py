@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from webhook import admission, filters, kube, patch, planner, quantity, review
+from webhook import admission, filters, kube, patch, planner, quantity, review, snapshot
 from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
 from webhook.policy import Policy
@@ -159,12 +159,9 @@ def _best_first(rows: IntArray, total: FloatArray, feasible: Mask) -> list[int]:
 
 def _states(nodes: Snapshot, now: float, stale_after: float) -> npt.NDArray[np.object_]:
     """Return the state of each node's readings, of shape (2, size): CPU, memory."""
-    size = nodes.size
-    fresh = nodes.fresh(now, stale_after)
-    invalid = nodes.invalid[..., :size]
-    missing = np.isneginf(nodes.changed_at[..., :size])
-    states = np.select([fresh, invalid, missing], ["fresh", "invalid", "missing"], "stale")
-    return np.broadcast_to(states.astype(np.object_), (2, size))
+    names = np.array([state.name.lower() for state in snapshot.State], np.object_)
+    found: npt.NDArray[np.object_] = names[nodes.state_codes(np.arange(nodes.size), now, stale_after)]
+    return found
 
 
 def _plan(plan: planner.Plan, total: FloatArray, nodes: Snapshot) -> Plan:

@@ -182,7 +182,7 @@ class Snapshot:
 
     def state(self, row: int, now: float, stale_after: float) -> tuple[State, State]:
         """Return the state of a node's CPU and memory reading."""
-        cpu, memory = self._states(np.array([row]), now, stale_after)[:, 0]
+        cpu, memory = self.state_codes(np.array([row]), now, stale_after)[:, 0]
         return State(cpu), State(memory)
 
     def states(self, now: float, stale_after: float) -> dict[str, int]:
@@ -191,21 +191,25 @@ class Snapshot:
         A node counts by the worse of its two resources. A resource of which no node ever had a reading
         is not what the sources tell, and does not count.
         """
-        fresh = int(self.fresh(now, stale_after).all(axis=0).sum())
-        counted = [fresh, 0, 0, 0, 0]
-        if fresh < self.count:
-            rows = np.flatnonzero(self.exists[: self.size])
-            told = (self.changed_at[:, rows] > -np.inf).any(axis=1)
-            states = self._states(rows, now, stale_after)
-            worst = states[told if told.any() else slice(None)].max(axis=0)
+        size = self.size
+        told = (self.changed_at[:, :size] > -np.inf).any(axis=1)
+        counts = slice(None) if told.all() or not told.any() else np.flatnonzero(told)
+        fresh = self.fresh(now, stale_after)[counts].all(axis=0)
+        counted = [0] * len(State)
+        rest = self.count - int(fresh.sum())
+        if rest:
+            rows = np.flatnonzero(self.exists[:size] & ~fresh)
+            worst = self.state_codes(rows, now, stale_after)[counts].max(axis=0)
             counted = np.bincount(worst, minlength=len(State)).tolist()
+        counted[State.FRESH] = self.count - rest
         shown = (State.FRESH, State.STALE, State.MISSING, State.INVALID)
         found = {state.name.lower(): counted[state] for state in shown}
         if counted[State.VIRTUAL]:
             found["virtual"] = counted[State.VIRTUAL]
         return found
 
-    def _states(self, rows: IntArray, now: float, stale_after: float) -> IntArray:
+    def state_codes(self, rows: IntArray, now: float, stale_after: float) -> IntArray:
+        """Return the `State` of the CPU and memory reading of those rows' nodes, shape (2, rows)."""
         changed = self.changed_at[:, rows]
         states = np.where(changed >= now - stale_after, State.FRESH, State.STALE)
         unknown = np.where(self.virtual[rows], State.VIRTUAL, State.MISSING)

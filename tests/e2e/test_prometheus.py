@@ -126,7 +126,7 @@ def is_asked_alone(trimtab: Trimtab, source: str, count: int) -> bool:
 def usage_of(plane: ControlPlane) -> dict[str, object]:
     """Return what `trimtab usage` says of the only source of the policy in the cluster."""
     command = [
-        Path(sys.executable).with_name("trimtab"),
+        str(Path(sys.executable).with_name("trimtab")),
         "usage",
         f"--kubeconfig={plane.kubeconfig}",
         "-o",
