@@ -60,7 +60,7 @@ PEER_ONLY: dict[str, str] = {
     "crane-04": "an expired metric made a score negative",
 }
 
-# The expected use of a Pod is no score: the estimator's own tests hold these.
+# The expected use of a Pod is no score: `test_estimate.py` holds these.
 ESTIMATOR = {name for name in CASES if name.startswith(("koord-est-", "volcano-est-"))}
 
 
