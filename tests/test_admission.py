@@ -797,9 +797,7 @@ def test_many_sidecars_and_many_expressions_are_answered_at_once() -> None:
         * 50_000
     )
 
-    assert (
-        respond(crowd).reason is Reason.EQUAL_SCORES
-    )  # 2,000 cores expected: no node is better than another
+    assert respond(crowd).outcome is Outcome.STEERED
     assert [respond(pod).reason for pod in (wordy, shy, spread)] == [Reason.USER_TERMS] * 3
 
 

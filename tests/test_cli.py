@@ -160,7 +160,8 @@ BAD: dict[str, tuple[dict[str, str | bytes | Json], Sequence[str], list[str]]] =
             ),
             (
                 "error: items[1].kind: expected one of Node, Pod, Namespace, PriorityClass, "
-                "PersistentVolume, PersistentVolumeClaim, NodeMetrics, PodMetrics, found 'Secret'"
+                "PersistentVolume, PersistentVolumeClaim, NodeMetrics, PodMetrics, ReplicaSet, StatefulSet, "
+                "Job, found 'Secret'"
             ),
             "error: profile.strength: expected less than or equal to 1, found 7",
             "error: usage.staleAfter: unknown key",

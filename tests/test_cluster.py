@@ -22,6 +22,7 @@ from tests.builders import (
 )
 from webhook import decision, kube
 from webhook.cluster import Cluster
+from webhook.expectation import Expected
 from webhook.ledger import Load, Share
 from webhook.reasons import Outcome
 from webhook.snapshot import CPU, PODS
@@ -174,6 +175,7 @@ def steered(
         time="2026-01-01T00:00:00Z",
         nodes={"fresh": 3},
         plan=None,
+        expected=Expected(Load(1000.0, float(GIB)), ("requests", "requests")),
         terms=terms,
         full=False,
     )
@@ -356,7 +358,7 @@ UNSEEN: dict[str, tuple[list[Op], float]] = {
     "deleted": ([nodes("n1"), pod("a", "n1"), pod_gone("a")], 0),
     "ended": ([nodes("n1"), pod("a", "n1"), pod("a", "n1", phase="Succeeded")], 0),
     "its node went away": ([nodes("n1"), pod("a", "n1"), node_gone("n1"), node("n1")], 0),
-    "nothing requested: the scheduler's defaults": ([nodes("n1"), pod("a", "n1", cpu=None)], 100),
+    "nothing requested: the default of the policy": ([nodes("n1"), pod("a", "n1", cpu=None)], 250),
     "bound before its node was seen": ([pod("a", "n1"), nodes("n1")], 1000),
     "a reading while its image is pulled": ([nodes("n1"), pod("a", "n1"), reading(60.0)], 1000),
     "a reading after it started": (

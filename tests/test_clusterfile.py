@@ -7,14 +7,25 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.builders import GIB, Json, make_claim, make_container, make_node, make_pod, make_volume
+from tests.builders import (
+    GIB,
+    Json,
+    decode_pod,
+    make_claim,
+    make_container,
+    make_node,
+    make_owner,
+    make_pod,
+    make_volume,
+)
 from webhook import clusterfile
 from webhook.cluster import Cluster
 from webhook.policy import ConfigError
 from webhook.snapshot import CPU, MEMORY
 
 KINDS = (
-    "Node, Pod, Namespace, PriorityClass, PersistentVolume, PersistentVolumeClaim, NodeMetrics, PodMetrics"
+    "Node, Pod, Namespace, PriorityClass, PersistentVolume, PersistentVolumeClaim, NodeMetrics, PodMetrics, "
+    "ReplicaSet, StatefulSet, Job"
 )
 QUANTITY = "expected a quantity such as 250m, 2 or 1.5Gi, found"
 
@@ -356,3 +367,53 @@ def test_a_value_that_is_long_is_cut(tmp_path: Path) -> None:
     (problem,) = problems(tmp_path, make_list(make_node(cpu="x" * 10_000)))
 
     assert len(problem) < 200
+
+
+def test_pods_in_a_file_are_learned_from_and_their_owners_known(tmp_path: Path) -> None:
+    """What a file says of a Pod's use stands for good: one reading is enough. The order does not matter."""
+
+    def pod(**fields: Any) -> Json:
+        owner = {"ownerReferences": [make_owner("Job", "nightly-1")]}
+        return make_pod(cpu="1", metadata=owner, **fields)
+
+    cluster = load(
+        tmp_path,
+        make_list(
+            {
+                "kind": "PodMetrics",
+                "metadata": {"name": "a", "namespace": "shop"},
+                "containers": [
+                    {"usage": {"cpu": "3", "memory": "2Gi"}},
+                    {"usage": {"cpu": "1", "memory": "1"}},
+                ],
+            },
+            {"kind": "PodMetrics", "metadata": {"name": "unknown", "namespace": "shop"}, "containers": []},
+            make_node("n1"),
+            pod(uid="a", node="n1", phase="Running"),
+            {
+                "kind": "Job",
+                "metadata": {
+                    "name": "nightly-1",
+                    "namespace": "shop",
+                    "ownerReferences": [make_owner("CronJob", "nightly")],
+                },
+                "spec": {"parallelism": 3},
+            },
+        ),
+    )
+    found = cluster.expected(decode_pod(pod()))
+
+    assert (found.load.cpu_milli, found.load.memory_bytes) == (4000, 2 * GIB + 1)
+    assert found.sources == ("learned", "learned")
+    assert cluster.owners.workload(decode_pod(pod())) == ("shop", "CronJob", "nightly")
+    assert cluster.owners.outstanding(decode_pod(pod())) == 2
+
+
+def test_bad_quantities_of_pods_use_and_limits(tmp_path: Path) -> None:
+    metrics = {"kind": "PodMetrics", "metadata": {"name": "a"}, "containers": [{"usage": {"cpu": "-1"}}]}
+    limited = make_pod(containers=[make_container(resources={"limits": {"cpu": "lots"}})])
+
+    assert problems(tmp_path, make_list(metrics, limited)) == [
+        "items[0].containers[0].usage.cpu: expected a quantity of zero or more, found '-1'",
+        f"items[1].spec.containers[0].resources.limits.cpu: {QUANTITY} 'lots'",
+    ]

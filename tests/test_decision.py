@@ -17,7 +17,8 @@ from tests.builders import (
     preferred_terms,
 )
 from webhook import decision, kube, patch
-from webhook.ledger import Share
+from webhook.expectation import Expected
+from webhook.ledger import Load, Share
 from webhook.planner import Plan, Tier
 from webhook.reasons import Outcome, Reason
 
@@ -45,6 +46,7 @@ def make(plan: Plan | None = None, **changes: Any) -> str:
         "time": "2026-01-01T00:00:00Z",
         "nodes": NODES,
         "plan": plan,
+        "expected": Expected(Load(3000.0, 1.5 * 2**30), ("learned", "learned")),
         "terms": patch.terms(plan) if plan else [],
         "full": False,
         **changes,
@@ -63,6 +65,7 @@ def test_what_a_steered_pod_says() -> None:
         "hash": "0123456789ab",
         "time": "2026-01-01T00:00:00Z",
         "nodes": NODES,
+        "expected": {"cpu": "3", "memory": "1536Mi", "from": "learned"},
         "names": [["n1", 1, 100], ["n2", 2, 80], ["n3", 2, 80]],
         "digest": decision.digest(patch.terms(SMALL)),
     }

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from tests.builders import make_cluster, make_node, make_pod, make_review, patch_in, to_bytes
+from tests.builders import decode_pod, make_cluster, make_node, make_pod, make_review, patch_in, to_bytes
 from webhook import policy
 from webhook.cluster import Cluster
 from webhook.embedded import Embedded
@@ -44,6 +44,14 @@ def uneven() -> Cluster:
     cluster.pin_usage("n1", 1000.0, 0.0)
     cluster.pin_usage("n2", 7000.0, 0.0)
     return cluster
+
+
+def test_the_policy_says_what_pods_are_expected_to_use(tmp_path: Path) -> None:
+    head = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\n"
+    half = policy.load(head + "expectedUsage: {cpu: {requestShare: 0.5}}")
+    server = Embedded(uneven(), half, cert_dir=tmp_path, host="127.0.0.1", port=0, admin_port=0)
+
+    assert server.cluster.expected_load(decode_pod(make_pod(cpu="2"))).cpu_milli == 1000
 
 
 async def named(server: Embedded, *, url: str | None = None) -> list[str]:

@@ -256,12 +256,19 @@ def rights(kind: str) -> set[tuple[str, str, str, str]]:
 
 def test_rights_in_the_cluster_are_to_watch_and_to_publish_the_ca() -> None:
     core = ("nodes", "pods", "namespaces", "persistentvolumes", "persistentvolumeclaims")
-    watched = [*(("", kind) for kind in core), ("scheduling.k8s.io", "priorityclasses")]
+    watched = [
+        *(("", kind) for kind in core),
+        ("scheduling.k8s.io", "priorityclasses"),
+        ("apps", "replicasets"),
+        ("apps", "statefulsets"),
+        ("batch", "jobs"),
+    ]
     configurations = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "trimtab")
 
     assert rights("ClusterRole") == {
         *((group, resource, "*", verb) for group, resource in watched for verb in ("list", "watch")),
         ("metrics.k8s.io", "nodes", "*", "list"),
+        ("metrics.k8s.io", "pods", "*", "list"),
         (*configurations, "get"),
         (*configurations, "patch"),
     }

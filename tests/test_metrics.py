@@ -128,7 +128,12 @@ async def test_the_cluster_as_it_is_now() -> None:
 async def test_what_has_never_happened_is_zero_and_not_absent() -> None:
     samples = await exposed(Metrics(), Cluster())
 
-    assert samples["trimtab_certificate_reload_failures_total", ()] == 0
+    for name in (
+        "trimtab_pod_usage_poll_failures_total",
+        "trimtab_certificate_reload_failures_total",
+        "trimtab_learned_workloads",
+    ):
+        assert samples[name, ()] == 0
 
 
 def test_two_servers_of_one_process_count_apart() -> None:

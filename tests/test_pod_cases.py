@@ -289,7 +289,7 @@ def test_a_burst_of_one_deployment_is_spread_over_the_names(servers: Servers) ->
         reply = server.post(reviews.body(case, uid=f"burst-{number}"))
         first[decision(jsonpatch.apply_patch(reviews.inflated(case), reply.patch))["names"][0][0]] += 1
         coolest = min(used, key=lambda name: used[name])
-        used[coolest] += 100  # what the scheduler's scoring counts for a Pod that requests nothing
+        used[coolest] += 250  # what a Pod that requests nothing is expected to use
         fair[coolest] += 1
 
     assert sum(first.values()) == 500

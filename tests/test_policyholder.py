@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from webhook import kube, policy
+from webhook.cluster import Cluster
 from webhook.policyholder import PolicyHolder
 
 Op = Callable[[PolicyHolder], object]
@@ -63,7 +64,7 @@ STATES: dict[str, tuple[list[Op], str]] = {
 
 @pytest.mark.parametrize(("operations", "want"), STATES.values(), ids=STATES.keys())
 def test_the_policy_in_force(operations: list[Op], want: str) -> None:
-    holder = PolicyHolder(policy.default())
+    holder = PolicyHolder(policy.default(), Cluster())
 
     for operation in operations:
         operation(holder)
@@ -72,7 +73,7 @@ def test_the_policy_in_force(operations: list[Op], want: str) -> None:
 
 
 def test_going_back_to_the_defaults_is_going_back_whole() -> None:
-    holder = PolicyHolder(policy.default())
+    holder = PolicyHolder(policy.default(), Cluster())
 
     holder.set(config_map({"policy.yaml": document("a", "{strength: 0.5}")}))
     assert holder.current.profile.strength == 0.5
@@ -83,7 +84,7 @@ def test_going_back_to_the_defaults_is_going_back_whole() -> None:
 
 def test_a_change_is_logged_once_and_a_bad_one_by_its_every_problem(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "webhook.policyholder")
-    holder = PolicyHolder(policy.default())
+    holder = PolicyHolder(policy.default(), Cluster())
 
     for operation in (put(document("a")), put(document("a")), put(document("b", "{strength: 7, x: 1}"))):
         operation(holder)

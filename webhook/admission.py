@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from webhook import decision, filters, kube, load, patch, planner, quantity, review
-from webhook.cluster import SHADOW, Cluster, expected_load
+from webhook.cluster import SHADOW, Cluster
+from webhook.expectation import Expected
 from webhook.ledger import Load
 from webhook.patch import Operation
 from webhook.policy import Policy
@@ -130,13 +131,12 @@ def _decide_pod(
         return _already_decided(pod)
     try:
         demand = filters.demand(pod, request.namespace)
+        expected = cluster.expected(pod, request.namespace)
     except quantity.QuantityError:
         return Decision(Outcome.SKIPPED, Reason.BAD_QUANTITY)
-    planned = _plan(pod, demand, cluster, policy, clock, late=late)
+    planned = _plan(pod, demand, expected.load, cluster, policy, clock, late=late)
     shadow = cluster.steering(request.namespace) == SHADOW
-    return _record(
-        request, pod, planned, cluster, policy, clock, shadow=shadow, expected=expected_load(demand.requests)
-    )
+    return _record(request, pod, planned, cluster, policy, clock, shadow=shadow, expected=expected)
 
 
 def _already_decided(pod: kube.Pod) -> Decision:
@@ -202,20 +202,27 @@ def _only_host(term: kube.Term) -> tuple[str, str] | None:
 
 
 def _plan(
-    pod: kube.Pod, demand: filters.Demand, cluster: Cluster, policy: Policy, clock: Clock, *, late: bool
+    pod: kube.Pod,
+    demand: filters.Demand,
+    expected: Load,
+    cluster: Cluster,
+    policy: Policy,
+    clock: Clock,
+    *,
+    late: bool,
 ) -> planner.Plan | Reason:
     if late:
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
-    seen = view(demand, cluster, policy, clock)
+    seen = view(demand, expected, cluster, policy, clock)
     return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, seen, policy.profile)
 
 
-def view(demand: filters.Demand, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
-    """Return what a plan for the Pod sees of the nodes at `clock`."""
+def view(demand: filters.Demand, expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
+    """Return what a plan for a Pod of that demand and expected use sees of the nodes at `clock`."""
     cluster.ledger.expire(clock.now)
-    return load.view(cluster.nodes, expected_load(demand.requests), clock.now, policy.stale_after_s, demand)
+    return load.view(cluster.nodes, expected, clock.now, policy.stale_after_s, demand)
 
 
 def _record(
@@ -227,7 +234,7 @@ def _record(
     clock: Clock,
     *,
     shadow: bool,
-    expected: Load,
+    expected: Expected,
 ) -> Decision:
     """Turn a plan, or the reason for none, into operations with the decision annotation."""
     plan, reason = (None, planned) if isinstance(planned, Reason) else (planned, None)
@@ -244,6 +251,7 @@ def _record(
         time=clock.time,
         nodes=cluster.nodes.states(clock.now, policy.stale_after_s),
         plan=plan,
+        expected=expected,
         terms=terms,
         full=policy.full_audit,
     )
@@ -252,7 +260,7 @@ def _record(
     operations = patch.inject(pod, terms) if terms else []
     annotation = patch.annotate(pod, value)
     operations += patch.clean(pod, keep=decision.DECISION if annotation else None) + annotation
-    return Decision(outcome, reason, _sealed(operations, pod), plan, expected)
+    return Decision(outcome, reason, _sealed(operations, pod), plan, expected.load)
 
 
 def _sealed(operations: list[Operation], pod: kube.Pod) -> bytes:

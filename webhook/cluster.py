@@ -8,11 +8,14 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 
 from webhook import decision, filters, kube, planner
+from webhook.expectation import Expectation, Expected
+from webhook.learning import Learning
 from webhook.ledger import Ledger, Load, Share
+from webhook.owners import Owners
 from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError
 from webhook.readings import Reading, Told, first_fresh
-from webhook.snapshot import CPU, MEMORY, Snapshot
+from webhook.snapshot import CPU, MEMORY, PLAUSIBLE, Snapshot
 
 ENABLED = "enabled"
 SHADOW = "shadow"
@@ -30,6 +33,12 @@ class Cluster:
         self._unknown = unknown
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
+        self.owners = Owners()
+        self.learning = Learning(self.owners)
+        self.expectation = Expectation(self.learning)
+        # Namespaces that came to be steered while their Pods were running: nobody enrolled those yet.
+        self.unenrolled: set[str] = set()
+        self._most: tuple[float, float] | None = None
         self.synced = False
         self.namespaces = self.nodes.namespaces
         self.priority_classes: dict[str, int] = {}
@@ -55,15 +64,28 @@ class Cluster:
     # Namespaces and PriorityClasses
 
     def set_namespace(self, namespace: kube.Named) -> None:
-        self.namespaces[kube.name(namespace)] = namespace.metadata.labels or {}
+        name = kube.name(namespace)
+        # Until a namespace is known its Pods are enrolled.
+        before = self.steering(name) if name in self.namespaces else ENABLED
+        self.namespaces[name] = namespace.metadata.labels or {}
+        steered = self.steering(name)
+        if before and not steered:
+            self.learning.drop(name)
+            self.unenrolled.discard(name)
+        elif steered and not before:
+            self.unenrolled.add(name)
 
     def remove_namespace(self, name: str) -> None:
         self.namespaces.pop(name, None)
+        self.unenrolled.discard(name)
 
     def replace_namespaces(self, namespaces: Iterable[kube.Named]) -> None:
-        self.namespaces.clear()
+        gone = set(self.namespaces)
         for namespace in namespaces:
+            gone.discard(kube.name(namespace))
             self.set_namespace(namespace)
+        for name in gone:
+            self.remove_namespace(name)
 
     def set_priority_class(self, priority_class: kube.Named) -> None:
         self.priority_classes[kube.name(priority_class)] = priority_class.value or 0
@@ -79,9 +101,11 @@ class Cluster:
     # Nodes
 
     def set_node(self, node: kube.Node) -> None:
+        self._most = None
         self.nodes.set_node(node)
 
     def remove_node(self, name: str) -> None:
+        self._most = None
         row = self.nodes.row(name)
         if row is not None:
             self.ledger.forget_node(row)
@@ -109,10 +133,24 @@ class Cluster:
             self.remove_pod(uid)
         elif pod.spec.node_name:
             self._bind(uid, pod, pod.spec.node_name, now)
+            self._enroll(uid, pod, covered=now is None and not kube.is_waiting(pod))
         elif uid not in self._bound and uid not in self._pending:
             self._await_binding(uid, pod)
+            self._enroll(uid, pod, covered=False)
+
+    def enroll(self, namespace: str, pods: Iterable[kube.Pod]) -> None:
+        """Learn also from the Pods of a namespace that ran in it before it was steered."""
+        self.unenrolled.discard(namespace)
+        for pod in pods:
+            if (uid := kube.uid(pod)) in self._bound:
+                self._enroll(uid, pod, covered=True)
+
+    def _enroll(self, uid: str, pod: kube.Pod, *, covered: bool) -> None:
+        if self.steering(pod.metadata.namespace):
+            self.learning.join(uid, pod, covered=covered)
 
     def remove_pod(self, uid: str) -> None:
+        self.learning.leave(uid)
         self._pending.discard(uid)
         self.ledger.release(uid)
         bound = self._bound.pop(uid, None)
@@ -138,6 +176,7 @@ class Cluster:
             return
         try:
             shape = read_shape(pod)
+            expected = self.expected_load(pod)
         except QuantityError:
             return
         self._release_admission(pod)
@@ -148,7 +187,7 @@ class Cluster:
             self.nodes.bindings.add(bound.row, now)
         if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
-            self.ledger.assume(uid, bound.row, expected_load(shape.requests), started_at)
+            self.ledger.assume(uid, bound.row, expected, started_at)
 
     def _update(self, uid: str, known: Bound, pod: kube.Pod, node_name: str) -> Bound:
         """Count what a bound Pod is now: resized in place, with other labels, or terminating."""
@@ -160,6 +199,7 @@ class Cluster:
             return known
         changed = self._bound[uid] = self.nodes.bind(node_name, shape)
         self.nodes.unbind(known)
+        self.learning.resize(uid, pod)
         return changed
 
     def _release_admission(self, pod: kube.Pod) -> None:
@@ -177,9 +217,10 @@ class Cluster:
             return
         try:
             demand = filters.demand(pod)
+            expected = self.expected_load(pod)
         except QuantityError:
             return
-        self.ledger.book(uid, expected_load(demand.requests), self._share_of(pod, demand))
+        self.ledger.book(uid, expected, self._share_of(pod, demand))
 
     def _share_of(self, pod: kube.Pod, demand: filters.Demand) -> Share:
         """Say where a pending Pod may go by its own preferred terms, heaviest first.
@@ -282,7 +323,49 @@ class Cluster:
         if row is not None:
             self.nodes.set_usage(row, cpu_milli, memory_bytes, np.inf)
 
+    # Expected use
 
-def expected_load(requests: kube.Requests) -> Load:
-    """Return what a Pod is expected to use: what it requests, with the scheduler's scoring defaults."""
-    return Load(requests.score_cpu_milli, requests.score_memory_bytes)
+    def expected(self, pod: kube.Pod, namespace: str | None = None) -> Expected:
+        """Return what a Pod is expected to use, and why; raise QuantityError on bad requests or limits.
+
+        `namespace` is for a Pod that does not say its own yet.
+        """
+        return self.expectation.expected(pod, namespace, self._largest())
+
+    def _largest(self) -> tuple[float, float]:
+        """Return the most milli-CPU and bytes that any node has; no bound where there is no node."""
+        if self._most is None:
+            largest = self.nodes.allocatable[:2, : self.nodes.size].max(axis=1, initial=0).tolist()
+            self._most = float(largest[0]) or np.inf, float(largest[1]) or np.inf
+        return self._most
+
+    def expected_load(self, pod: kube.Pod) -> Load:
+        """Return what a Pod is expected to use; raise QuantityError on bad requests or limits."""
+        return self.expected(pod).load
+
+    def set_pod_usage(
+        self,
+        namespace: str,
+        name: str,
+        cpu_milli: float | None,
+        memory_bytes: float | None,
+        *,
+        timestamp: float | None,
+        now: float,
+    ) -> None:
+        """Learn from a reading of a Pod; `timestamp` and `now` are as in `set_usage`.
+
+        More than several times the largest node is a slip of units, and none.
+        """
+        most_cpu, most_memory = self._largest()
+        if cpu_milli is not None and cpu_milli > PLAUSIBLE * most_cpu:
+            cpu_milli = None
+        if memory_bytes is not None and memory_bytes > PLAUSIBLE * most_memory:
+            memory_bytes = None
+        self.learning.observe(namespace, name, cpu_milli, memory_bytes, timestamp=timestamp, now=now)
+
+    def pin_pod_usage(
+        self, namespace: str, name: str, cpu_milli: float | None, memory_bytes: float | None
+    ) -> None:
+        """Take in a reading of a Pod that stands for as long as the process runs (embedded mode)."""
+        self.learning.pin(namespace, name, cpu_milli, memory_bytes)

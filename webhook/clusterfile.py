@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import yaml
 from msgspec import Raw, Struct
 
-from webhook import kube, quantity
+from webhook import kube, owners, podusage, quantity
 from webhook.cluster import Cluster
 from webhook.policy import ConfigError, Problem
 from webhook.usage import metricsapi
@@ -36,6 +37,7 @@ def load(path: Path) -> Cluster:
     cluster = Cluster()
     problems: list[Problem] = []
     readings: list[tuple[str, kube.NodeMetrics]] = []
+    of_pods: list[kube.PodMetrics] = []
     for number, raw in enumerate(listed.items):
         where = f"items[{number}]"
         try:
@@ -56,9 +58,14 @@ def load(path: Path) -> Cluster:
             continue
         if isinstance(item, kube.NodeMetrics):
             readings.append((where, item))
+        elif isinstance(item, kube.PodMetrics):
+            of_pods.append(item)
         else:
             take(cluster, item)
     problems += _read(cluster, readings)
+    for metrics in of_pods:
+        said = podusage.reading(metrics)
+        cluster.pin_pod_usage(metrics.metadata.namespace or "", said.name, said.cpu_milli, said.memory_bytes)
     if problems:
         raise ConfigError(problems)
     cluster.synced = True
@@ -108,15 +115,19 @@ def bad_quantities(item: Any) -> list[tuple[str, str]]:
         check("status.allocatable", item.status.allocatable)
     if isinstance(item, kube.NodeMetrics):
         check("usage", item.usage)
+    if isinstance(item, kube.PodMetrics):
+        for number, measured in enumerate(item.containers or ()):
+            check(f"containers[{number}].usage", measured.usage)
     if isinstance(item, kube.Pod):
         for field in ("containers", "init_containers"):
             for number, container in enumerate(getattr(item.spec, field) or ()):
-                where = f"spec.{_CAMEL[field]}[{number}].resources"
-                check(f"{where}.requests", container.resources.requests if container.resources else None)
-                check(f"{where}.limits", container.resources.limits if container.resources else None)
+                own = container.resources or kube.Resources()
+                check(f"spec.{_CAMEL[field]}[{number}].resources.requests", own.requests)
+                check(f"spec.{_CAMEL[field]}[{number}].resources.limits", own.limits)
         check("spec.overhead", item.spec.overhead)
-        check("spec.resources.requests", item.spec.resources.requests if item.spec.resources else None)
-        check("spec.resources.limits", item.spec.resources.limits if item.spec.resources else None)
+        own = item.spec.resources or kube.Resources()
+        check("spec.resources.requests", own.requests)
+        check("spec.resources.limits", own.limits)
     return found
 
 
@@ -130,6 +141,8 @@ def problem(where: str, error: Exception) -> Problem:
 
 _CAMEL = {"containers": "containers", "init_containers": "initContainers"}
 
+_OWNERS = (owners.REPLICA_SET, owners.STATEFUL_SET, owners.JOB)
+
 _TYPES: Mapping[str, type[Any]] = {
     "Node": kube.Node,
     "Pod": kube.Pod,
@@ -138,7 +151,8 @@ _TYPES: Mapping[str, type[Any]] = {
     "PersistentVolume": kube.PersistentVolume,
     "PersistentVolumeClaim": kube.PersistentVolumeClaim,
     "NodeMetrics": kube.NodeMetrics,
-    "PodMetrics": kube.Named,
+    "PodMetrics": kube.PodMetrics,
+    **dict.fromkeys(_OWNERS, kube.Controller),
 }
 
 _KINDS: Mapping[str, Callable[[Cluster, Any], None]] = {
@@ -150,4 +164,5 @@ _KINDS: Mapping[str, Callable[[Cluster, Any], None]] = {
     "PersistentVolumeClaim": lambda cluster, claim: cluster.nodes.volumes.set_claim(claim),
     "NodeMetrics": lambda _cluster, _reading: None,
     "PodMetrics": lambda _cluster, _reading: None,
+    **{kind: partial(lambda kind, cluster, item: cluster.owners.set(kind, item), kind) for kind in _OWNERS},
 }

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from webhook import kube, wishes
+from webhook.expectation import EXPECTED, Expected
 from webhook.planner import MAX_TERMS, Plan
 from webhook.reasons import Outcome, Reason
 from webhook.snapshot import FloatArray
@@ -19,16 +20,7 @@ DECISION = PREFIX + "decision"
 SKIP = PREFIX + "skip"
 
 # Annotations that a Pod's author may set; every other key under the prefix is an output.
-INPUTS = frozenset(
-    {
-        SKIP,
-        PREFIX + "expected-cpu",
-        PREFIX + "expected-memory",
-        wishes.NEAR,
-        wishes.FAR,
-        wishes.ACCELERATOR,
-    }
-)
+INPUTS = frozenset({SKIP, *EXPECTED.values(), wishes.NEAR, wishes.FAR, wishes.ACCELERATOR})
 
 MAX_BYTES = 2048
 _MAX_UID = 64
@@ -38,11 +30,24 @@ _SECOND_PASS = timedelta(seconds=60)
 _LAST_TERMS = 2 * MAX_TERMS
 
 
+class Use(Struct, frozen=True, omit_defaults=True):
+    """What the Pod was expected to use, as quantities, and where from; `ignored` names bad annotations.
+
+    `source` is one word, or two where CPU and memory come from different places.
+    """
+
+    cpu: str
+    memory: str
+    source: str = msgspec.field(name="from")
+    ignored: list[str] = []
+
+
 class Decision(Struct, frozen=True, omit_defaults=True):
     """The JSON object in the annotation.
 
     `id` is the review's uid; `names` holds the first names as [hostname, tier from 1, weight];
     `digest` is that of the injected terms; `nodes` counts the nodes by the state of their reading;
+    `expected` is what the Pod was taken to use.
     With audit verbosity `full` only, `scores` holds the total scores of `names`, and `parts` what each
     scorer gave them, null where it has nothing to say.
     """
@@ -54,6 +59,7 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     time: str
     nodes: dict[str, int]
     reason: str | None = None
+    expected: Use | None = None
     names: list[tuple[str, int, int]] = []
     digest: str | None = None
     scores: list[float] = []
@@ -73,6 +79,7 @@ def make(
     time: str,
     nodes: dict[str, int],
     plan: Plan | None,
+    expected: Expected,
     terms: Sequence[dict[str, Any]],
     full: bool,
 ) -> str:
@@ -91,6 +98,7 @@ def make(
         hash=policy_hash,
         time=time,
         nodes=nodes,
+        expected=_use(expected),
         names=named,
         digest=digest(terms) if terms else None,
         scores=_rounded(scored.scores) if scored else [],
@@ -108,6 +116,17 @@ def _cut(whole: Decision, shown: int) -> Decision:
         return whole
     parts = {name: part[:shown] for name, part in whole.parts.items()}
     return msgspec.structs.replace(whole, names=whole.names[:shown], scores=whole.scores[:shown], parts=parts)
+
+
+def _use(expected: Expected) -> Use:
+    milli, size = round(expected.load.cpu_milli), round(expected.load.memory_bytes)
+    cpu, memory = expected.sources
+    return Use(
+        cpu=f"{milli}m" if milli % 1000 else f"{milli // 1000}",
+        memory=f"{round(size / 2**20)}Mi" if size >= 2**20 else f"{size}",
+        source=cpu if cpu == memory else f"{cpu}, {memory}",
+        ignored=list(expected.ignored),
+    )
 
 
 def _rounded(scores: FloatArray) -> list[Any]:

@@ -28,6 +28,7 @@ class Embedded:
         self, cluster: Cluster, policy: Policy, *, cert_dir: Path, host: str, port: int, admin_port: int
     ) -> None:
         self.cluster = cluster
+        cluster.expectation.estimator = policy.estimator
         self.ca_file = cert_dir / "ca.crt"
         self.url = ""
         self._cert_dir, self._host, self._port, self._admin_port = cert_dir, host, port, admin_port

@@ -17,6 +17,7 @@ from msgspec import Struct
 from webhook import admission, filters, kube, patch, planner, quantity, review, snapshot
 from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
+from webhook.ledger import Load
 from webhook.policy import Policy
 from webhook.reasons import Outcome, Reason
 from webhook.refusals import refusals
@@ -96,12 +97,13 @@ def make_review(pod: bytes, namespace: str) -> bytes:
 def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clock: Clock) -> Explanation:
     """Explain `answer`, which was given for `pod` at `clock` and reserved nothing."""
     nodes, seen, found = cluster.nodes, None, []
-    demand = None if answer.reason is Reason.ERROR else _demand(pod, answer.namespace)
-    if demand is not None:
+    asked = None if answer.reason is Reason.ERROR else _asked(pod, answer.namespace, cluster)
+    if asked is not None:
+        demand, expected = asked
         preferred = kube.preferred_terms(pod.spec)
         # Terms that stop a plan are not matched in one.
         preferred = preferred if planner.room(demand, preferred) else []
-        view = admission.view(demand, cluster, policy, clock)
+        view = admission.view(demand, expected, cluster, policy, clock)
         seen = planner.consider(demand, preferred, nodes, view, policy.profile)
         found = _nodes(seen, refusals(demand, nodes), nodes, clock.now, policy.stale_after_s)
     return Explanation(
@@ -113,9 +115,9 @@ def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clo
     )
 
 
-def _demand(pod: kube.Pod, namespace: str) -> filters.Demand | None:
+def _asked(pod: kube.Pod, namespace: str, cluster: Cluster) -> tuple[filters.Demand, Load] | None:
     try:
-        return filters.demand(pod, namespace)
+        return filters.demand(pod, namespace), cluster.expected(pod, namespace).load
     except quantity.QuantityError:
         return None
 

@@ -14,7 +14,7 @@ from typing import Any
 import certs.secret
 from certs.pki import service_names
 from certs.tls import PairError, ServingContext
-from webhook import kinds, watch
+from webhook import kinds, podusage, watch
 from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api, ApiError
 from webhook.cluster import SHADOW, Cluster
@@ -53,8 +53,8 @@ async def run(
     stopped: Awaitable[object],
 ) -> None:
     """Serve until `stopped` is done; `announce` is told the address once Pods may be sent there."""
-    holder = PolicyHolder(current)
     cluster, metrics = Cluster(unknown=SHADOW), Metrics()
+    holder = PolicyHolder(current, cluster)
     server = Server(cluster, lambda: holder.current, metrics)
 
     def restarted(name: str) -> None:
@@ -68,6 +68,12 @@ async def run(
         await server.listen_admin(listeners.host, listeners.admin_port)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
         running = [tasks.create_task(watch.follow(api, kind)) for kind in watched]
+        # Nothing waits for these: without them decisions are a little less good.
+        running += [
+            tasks.create_task(watch.follow(api, kind)) for kind in kinds.owner_kinds(cluster, restarted)
+        ]
+        failed = metrics.pod_usage_failures.inc
+        running.append(tasks.create_task(podusage.poll(api, cluster, time.monotonic, failed=failed)))
         poller = Poller(api, cluster, lambda: holder.current, time.monotonic, metrics)
         running.append(tasks.create_task(_fill(cluster, watched, poller)))
         running.append(tasks.create_task(_serve(api, server, metrics, listeners, announce)))

@@ -21,6 +21,7 @@ def load(cluster_file: Path, policy_file: Path | None) -> tuple[Cluster, Policy]
         problems += error.problems
     if problems:
         raise ConfigError(problems)
+    cluster.expectation.estimator = current.estimator
     return cluster, current
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from webhook import kube
+from webhook import kube, owners
 from webhook.admission import OWN_NAMESPACE
 from webhook.cluster import Cluster
 from webhook.policyholder import PolicyHolder
@@ -85,6 +85,26 @@ def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str],
         restarted=partial(restarted, "persistentvolumeclaims"),
     )
     return [nodes, pods, namespaces, priority_classes, persistent_volumes, claims]
+
+
+def owner_kinds(cluster: Cluster, restarted: Callable[[str], None]) -> list[Kind[kube.Controller]]:
+    """Return the kinds that say whose Pods are whose. Without them workloads are known less well."""
+    return [
+        Kind(
+            name=name,
+            path=path,
+            type=kube.Controller,
+            replace=partial(cluster.owners.replace, kind),
+            set=partial(cluster.owners.set, kind),
+            remove=partial(cluster.owners.remove, kind),
+            restarted=partial(restarted, name),
+        )
+        for kind, name, path in (
+            (owners.REPLICA_SET, "replicasets", "/apis/apps/v1/replicasets"),
+            (owners.STATEFUL_SET, "statefulsets", "/apis/apps/v1/statefulsets"),
+            (owners.JOB, "jobs", "/apis/batch/v1/jobs"),
+        )
+    ]
 
 
 def is_sound(node: kube.Node) -> bool:

@@ -22,6 +22,9 @@ MEMORY = "memory"
 EPHEMERAL = "ephemeral-storage"
 PODS = "pods"
 
+# Koordinator's extended resources for reclaimed room: milli-CPU and bytes.
+BATCH = {CPU: "kubernetes.io/batch-cpu", MEMORY: "kubernetes.io/batch-memory"}
+
 # What the scheduler's scoring counts for a container that requests nothing
 # (pkg/scheduler/util/pod_resources.go: DefaultMilliCPURequest, DefaultMemoryRequest).
 SCORING_DEFAULTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
@@ -274,6 +277,39 @@ class NodeMetrics(Struct, frozen=True):
     window: str | None = None
 
 
+class ContainerMetrics(Struct, frozen=True):
+    usage: Quantities | None = None
+
+
+class PodMetrics(Struct, frozen=True):
+    """A `metrics.k8s.io` reading of a Pod's containers over `window` that ended at `timestamp`."""
+
+    metadata: Metadata
+    containers: list[ContainerMetrics] | None = None
+    timestamp: str | None = None
+    window: str | None = None
+
+
+class ControllerSpec(Struct, frozen=True):
+    replicas: int | None = None
+    parallelism: int | None = None
+    completions: int | None = None
+
+
+class ControllerStatus(Struct, frozen=True, rename="camel"):
+    active: int | None = None
+    succeeded: int | None = None
+    completion_time: str | None = None
+
+
+class Controller(Struct, frozen=True):
+    """A ReplicaSet, a StatefulSet or a Job: what Pods it wants, and who owns it."""
+
+    metadata: Metadata
+    spec: ControllerSpec | None = None
+    status: ControllerStatus | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Requests:
     """What a Pod asks of a node, in milli-CPU, bytes and counts, as the scheduler's Filter adds it up.
@@ -407,6 +443,36 @@ def _container(container: Container, *, defaults: Mapping[str, int]) -> dict[str
     return {**defaults, **_amounts(container.resources.requests if container.resources else None)}
 
 
+def read_declared(spec: PodSpec, resource: str) -> tuple[int, int | None]:
+    """Return what the containers that run together request of CPU or memory, and their limit.
+
+    The limit is None where one of them has none. A limit without a request stands for both, as the API
+    server has it. Koordinator's batch resources count as what they stand for. Raise QuantityError where a
+    quantity is none or is negative.
+    """
+    request, limit = 0, 0 if spec.containers else None
+    sidecars = [each for each in spec.init_containers or () if each.restart_policy == "Always"]
+    for container in [*(spec.containers or ()), *sidecars]:
+        least, most = _declared(container.resources, resource)
+        request += least
+        limit = None if limit is None or most is None else limit + most
+    if spec.resources is not None:
+        least, most = _declared(spec.resources, resource)
+        request = least if resource in (spec.resources.requests or {}) else request or least
+        limit = limit if most is None else most
+    overhead = _amounts(spec.overhead).get(resource, 0)
+    return request + overhead, None if limit is None else limit + overhead
+
+
+def _declared(resources: Resources | None, resource: str) -> tuple[int, int | None]:
+    if resources is None:
+        return 0, None
+    requests, limits = _amounts(resources.requests), _amounts(resources.limits)
+    batch = BATCH[resource]
+    limit = limits.get(resource, limits.get(batch))
+    return requests.get(resource, requests.get(batch, limit or 0)), limit
+
+
 def _amounts(requests: Quantities | None) -> dict[str, int]:
     result = {name: min(amount(name, value), MAX_REQUEST) for name, value in (requests or {}).items()}
     for name, value in result.items():
@@ -436,6 +502,14 @@ def required_terms(spec: PodSpec) -> list[Term] | None:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required if affinity else None
     return None if required is None else required.node_selector_terms or []
+
+
+def controller(metadata: Metadata) -> OwnerReference | None:
+    """Return the reference to the one owner that manages the object."""
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
 
 
 def name(item: Node | Named | PersistentVolume | PersistentVolumeClaim) -> str:

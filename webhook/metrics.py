@@ -69,6 +69,11 @@ class Metrics:
             ["source", "reason"],
             registry=self.registry,
         )
+        self.pod_usage_failures = Counter(
+            "trimtab_pod_usage_poll_failures_total",
+            "Questions for the use of a namespace's Pods that failed.",
+            registry=self.registry,
+        )
         self.reload_failures = Counter(
             "trimtab_certificate_reload_failures_total",
             "Serving certificates that were refused, while the one before stays in use.",
@@ -84,6 +89,9 @@ class Metrics:
             "Pods whose load readings do not show yet.",
             ["state"],
             registry=self.registry,
+        )
+        self._workloads = Gauge(
+            "trimtab_learned_workloads", "Workloads whose use is known.", registry=self.registry
         )
         self._synced = Gauge("trimtab_synced", "Whether every kind was listed once.", registry=self.registry)
 
@@ -120,5 +128,6 @@ class Metrics:
         self._pods.set(cluster.pods)
         self._ledger.labels("in-flight").set(cluster.ledger.in_flight)
         self._ledger.labels("bound").set(cluster.ledger.unseen)
+        self._workloads.set(cluster.learning.workloads)
         self._synced.set(cluster.synced)
         return await asyncio.to_thread(generate_latest, self.registry)

@@ -231,7 +231,7 @@ def read_shape(pod: kube.Pod) -> Shape:
         ports=host_ports(spec),
         # Its own labels were merged in when it was created, and may be others by now.
         anti_affinity=read_terms(terms, namespace, {}),
-        owner=_owner(metadata.owner_references or ()),
+        owner=_owner(metadata),
         terminating=metadata.deletion_timestamp is not None,
     )
 
@@ -289,8 +289,6 @@ def host_ports(spec: kube.PodSpec) -> frozenset[HostPort]:
     return frozenset(found) if found else _NO_PORTS
 
 
-def _owner(references: Sequence[kube.OwnerReference]) -> Owner | None:
-    for reference in references:
-        if reference.controller:
-            return Owner(reference.kind, reference.name, reference.uid)
-    return None
+def _owner(metadata: kube.Metadata) -> Owner | None:
+    reference = kube.controller(metadata)
+    return None if reference is None else Owner(reference.kind, reference.name, reference.uid)

@@ -3,16 +3,19 @@
 import hashlib
 import re
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
 
-from webhook import strictyaml
+from webhook import kube, strictyaml
+from webhook.estimate import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES, Estimator, Shares
 from webhook.planner import Profile, Weighted
+from webhook.quantity import QuantityError
 from webhook.scorers import SCORERS, Scorer
 from webhook.sources import METRICS_API_ALONE, TYPES, PrometheusEntry, Source
 from webhook.thresholds import OFF, Thresholds
@@ -45,6 +48,19 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
 
 
+def _quantity(resource: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        try:
+            bad = kube.amount(resource, text) < 0
+        except QuantityError:
+            bad = True
+        if bad:
+            raise PydanticCustomError("quantity", "expected a quantity of zero or more")
+        return text
+
+    return check
+
+
 Number = Annotated[float, Field(ge=0, le=100)]
 
 
@@ -75,6 +91,32 @@ class UsageEntry(_Strict):
     sources: Annotated[list[Source], Field(min_length=1, max_length=8)] = [*METRICS_API_ALONE]
 
 
+Share = Annotated[float, Field(ge=0, le=10)]
+
+
+class _SharesEntry(_Strict):
+    requestShare: Share = 1.0  # noqa: N815, Kubernetes field style
+    burstShare: Share = 0.0  # noqa: N815, Kubernetes field style
+
+
+class CpuSharesEntry(_SharesEntry):
+    """How much of a request, and of the room up to the limit, a Pod of a new workload uses."""
+
+    default: Annotated[str, AfterValidator(_quantity(kube.CPU))] = f"{DEFAULT_CPU_MILLI}m"
+
+
+class MemorySharesEntry(_SharesEntry):
+    default: Annotated[str, AfterValidator(_quantity(kube.MEMORY))] = f"{DEFAULT_MEMORY_BYTES // 2**20}Mi"
+
+
+class ExpectedUsageEntry(_Strict):
+    """What a Pod is expected to use: as its workload was seen to, or by shares of what it declares."""
+
+    learn: bool = True
+    cpu: CpuSharesEntry = CpuSharesEntry()
+    memory: MemorySharesEntry = MemorySharesEntry()
+
+
 class SchedulerEntry(_Strict):
     """What is assumed of the kube-scheduler: the names that count as it, and its sample (0: default)."""
 
@@ -100,6 +142,7 @@ class Document(_Strict):
     metadata: MetadataEntry = MetadataEntry(name="policy")
     profile: ProfileEntry = ProfileEntry()
     usage: UsageEntry = UsageEntry()
+    expectedUsage: ExpectedUsageEntry = ExpectedUsageEntry()  # noqa: N815, Kubernetes field style
     scheduler: SchedulerEntry = SchedulerEntry()
     audit: AuditEntry = AuditEntry()
 
@@ -113,6 +156,7 @@ class Policy:
     profile: Profile
     stale_after_s: float
     sources: tuple[Source, ...]
+    estimator: Estimator
     scheduler_names: frozenset[str]
     full_audit: bool
 
@@ -171,9 +215,18 @@ def _compile(document: Document, digest: str) -> Policy:
         ),
         stale_after_s=document.usage.staleAfterSeconds,
         sources=tuple(document.usage.sources),
+        estimator=_estimator(document.expectedUsage),
         scheduler_names=frozenset(document.scheduler.names),
         full_audit=document.audit.verbosity == "full",
     )
+
+
+def _estimator(entry: ExpectedUsageEntry) -> Estimator:
+    cpu, memory = (
+        Shares(float(kube.amount(resource, shares.default)), shares.requestShare, shares.burstShare)
+        for resource, shares in ((kube.CPU, entry.cpu), (kube.MEMORY, entry.memory))
+    )
+    return Estimator(cpu, memory, entry.learn)
 
 
 def _problems_in_series(entries: Iterable[Source]) -> list[Problem]:

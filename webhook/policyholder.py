@@ -3,6 +3,7 @@
 import logging
 
 from webhook import kube, policy
+from webhook.cluster import Cluster
 from webhook.policy import ConfigError, Policy
 
 LOG = logging.getLogger(__name__)
@@ -11,10 +12,15 @@ POLICY_KEY = "policy.yaml"
 
 
 class PolicyHolder:
-    """The policy in force; it starts with `current` and follows the ConfigMap."""
+    """The policy in force; it starts with `current` and follows the ConfigMap.
 
-    def __init__(self, current: Policy) -> None:
+    Pods are bound between two reviews too, so `cluster` is told what the policy expects them to use.
+    """
+
+    def __init__(self, current: Policy, cluster: Cluster) -> None:
         self.current = current
+        self._cluster = cluster
+        cluster.expectation.estimator = current.estimator
 
     def replace(self, config_maps: list[kube.ConfigMap]) -> None:
         """Take a list that holds our ConfigMap, or nothing."""
@@ -40,3 +46,4 @@ class PolicyHolder:
         if new.hash != self.current.hash:
             LOG.info("policy: %s %s is in force", new.name, new.hash)
         self.current = new
+        self._cluster.expectation.estimator = new.estimator

@@ -23,12 +23,13 @@ Pod = dict[str, Any]
 
 @dataclass(frozen=True)
 class Workload:
-    """A Deployment: its name, replicas, and what each Pod requests and uses."""
+    """A Deployment: its name, replicas, what each Pod requests, and the CPU it uses where that is other."""
 
     name: str
     replicas: int
     cpu_milli: int
     memory_mib: int
+    uses_milli: int | None = None
 
 
 def workloads(total: int, *, seed: int, deployments: int = 10) -> list[Workload]:
@@ -46,6 +47,7 @@ def workloads(total: int, *, seed: int, deployments: int = 10) -> list[Workload]
 def manifest(workload: Workload) -> dict[str, Any]:
     labels = {"app": workload.name}
     requests = {"cpu": f"{workload.cpu_milli}m", "memory": f"{workload.memory_mib}Mi"}
+    uses = {} if workload.uses_milli is None else {usage.CPU: f"{workload.uses_milli}m"}
     container = {"name": "app", "image": "registry.example/app:1", "resources": {"requests": requests}}
     return {
         "apiVersion": "apps/v1",
@@ -54,7 +56,10 @@ def manifest(workload: Workload) -> dict[str, Any]:
         "spec": {
             "replicas": workload.replicas,
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {
+                "metadata": {"labels": labels, "annotations": uses},
+                "spec": {"containers": [container]},
+            },
         },
     }
 
@@ -128,8 +133,13 @@ def pods(plane: ControlPlane, namespace: str) -> list[Pod]:
 
 
 def cores_of(pod: Pod) -> float:
-    """Return the cores that a Pod uses: what it requests."""
-    return usage.quantity(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    """Return the cores that a Pod uses: as its annotation says, or what it requests."""
+    said = pod["metadata"].get("annotations", {}).get(usage.CPU)
+    return (
+        usage.quantity(said)
+        if said
+        else usage.quantity(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
+    )
 
 
 def total_cores(simulation: Simulation) -> float:
