@@ -1,8 +1,8 @@
 """Scores that peers' tests, texts and logs show: which of them hold for us, and which for the peer alone.
 
 `cases/score_cases.jsonl` has the facts, each with its source. Every case holds for the model of the peer in
-`lab/peers.py`. A case about good data under sane parameters holds for our scorers, thresholds and freshness
-too, within half a point where the peer rounds; the rest are named with the reason.
+`lab/peers.py`. A case about good data under sane parameters holds for our scorers, thresholds, freshness and
+estimator too, within half a point where the peer rounds; the rest are named with the reason.
 """
 
 import json
@@ -18,6 +18,7 @@ from tests.builders import GIB, decode_node, make_node
 from tests.lab import peers
 from tests.views import NOW, Given
 from webhook import beta, load
+from webhook.estimate import Shares
 from webhook.ledger import Ledger, Load
 from webhook.load import View
 from webhook.scorers.energy import energy_score
@@ -59,9 +60,6 @@ PEER_ONLY: dict[str, str] = {
     "crane-03": "missing metrics lower the score",
     "crane-04": "an expired metric made a score negative",
 }
-
-# The expected use of a Pod is no score: `test_estimate.py` holds these.
-ESTIMATOR = {name for name in CASES if name.startswith(("koord-est-", "volcano-est-"))}
 
 
 def measured(
@@ -357,7 +355,28 @@ def koord_estimate(case: Case) -> tuple[Any, Any, Any]:
         config["scaling_factor_memory_percent"],
         config["default_memory_bytes"],
     )
-    return [cpu, memory], None, [want["estimated_cpu_milli"], want["estimated_memory_bytes"]]
+    ours = [
+        Shares(config[default], factor / 100, factor / 100).of(request or 0, limit) or config[default]
+        for default, factor, request, limit in (
+            (
+                "default_cpu_milli",
+                config["scaling_factor_cpu_percent"],
+                given["cpu_request_milli"],
+                given["cpu_limit_milli"],
+            ),
+            (
+                "default_memory_bytes",
+                config["scaling_factor_memory_percent"],
+                (given["memory_request_gib"] or 0) * GIB,
+                None if given["memory_limit_gib"] is None else given["memory_limit_gib"] * GIB,
+            ),
+        )
+    ]
+    return (
+        [cpu, memory],
+        [round(amount) for amount in ours],
+        [want["estimated_cpu_milli"], want["estimated_memory_bytes"]],
+    )
 
 
 # Volcano and Crane
@@ -390,7 +409,9 @@ def volcano_estimate(case: Case) -> tuple[Any, Any, Any]:
         config["burst_ratio"],
         config["applied_risk_factor"],
     )
-    return found, None, case["expected"]["estimate"]
+    risk = config["applied_risk_factor"]
+    shares = Shares(0.0, config["request_ratio"] * risk, config["burst_ratio"] * risk)
+    return found, shares.of(given["request"], given["limit"] or None), case["expected"]["estimate"]
 
 
 def volcano_composite(case: Case) -> tuple[float, float, float]:
@@ -464,7 +485,7 @@ def test_the_peers_model_holds_its_case(name: str) -> None:
     assert close(theirs, want, 0.05 if name == "lroc-06" else 1e-6)
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - PEER_ONLY.keys() - ESTIMATOR))
+@pytest.mark.parametrize("name", sorted(CASES.keys() - PEER_ONLY.keys()))
 def test_ours_hold_a_case_about_good_data(name: str) -> None:
     _, ours, want = check(name)
 
@@ -485,4 +506,3 @@ def test_ours_do_not_follow_a_peer_on_bad_data(name: str) -> None:
 def test_no_case_is_left_out() -> None:
     assert len(CASES) == 79
     assert CASES.keys() >= PEER_ONLY.keys()
-    assert not ESTIMATOR & PEER_ONLY.keys()
