@@ -124,6 +124,8 @@ def make_node(
     ready: str | None = "True",
     allocatable: Mapping[str, object] | None = None,
     heartbeat: str = "2026-01-01T00:00:00Z",
+    annotations: Mapping[str, str] | None = None,
+    internal_ip: str | None = None,
 ) -> Json:
     """Return a Node; its hostname label is its name unless said otherwise, None for no such label."""
     host = {} if hostname is None else {kube.HOSTNAME: hostname or name}
@@ -132,14 +134,19 @@ def make_node(
         spec["unschedulable"] = True
     beat = {"lastHeartbeatTime": heartbeat}
     conditions = [] if ready is None else [{"type": "Ready", "status": ready, **beat}]
+    noted = {"annotations": dict(annotations)} if annotations else {}
+    addresses = [{"type": "Hostname", "address": name}]
+    if internal_ip:
+        addresses.append({"type": "InternalIP", "address": internal_ip})
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {**host, **(labels or {})}},
+        "metadata": {"name": name, "labels": {**host, **(labels or {})}, **noted},
         "spec": spec,
         "status": {
             "allocatable": {"cpu": cpu, "memory": memory, "pods": pods, **(allocatable or {})},
             "conditions": [{"type": "MemoryPressure", "status": "False", **beat}, *conditions],
+            "addresses": addresses,
         },
     }
 

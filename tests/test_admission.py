@@ -276,6 +276,15 @@ NOTHING_TO_INJECT: dict[str, tuple[Callable[[], Answer], Reason]] = {
         lambda: respond(make_pod(), cluster=make_cluster(make_node("n1"), make_node("n2"))),
         Reason.EQUAL_SCORES,
     ),
+    "all over a threshold": (
+        lambda: respond(
+            make_pod(),
+            rules=policy.load(
+                "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\nprofile: {thresholds: {cpu: 0.1}}"
+            ),
+        ),
+        Reason.OVER_THRESHOLDS,
+    ),
     "the user's terms leave no room": (
         lambda: respond(
             make_pod(

@@ -16,6 +16,7 @@ import pytest
 import webhook
 from tests.builders import Json, make_node, make_pod, make_review, to_bytes
 from tests.serving import Serving
+from webhook.scorers import SCORERS
 
 PATIENCE_S = 60
 CLUSTER: Json = {"kind": "List", "items": [make_node("n1"), make_node("n2")]}
@@ -181,10 +182,7 @@ BAD: dict[str, tuple[dict[str, str | bytes | Json], Sequence[str], list[str]]] =
         ["--cluster", "c", "--policy", "p"],
         [
             "error: a error: b: unknown key",
-            (
-                "error: profile.scorers.c d: unknown scorer; expected one of balance, least-requested, "
-                "utilization"
-            ),
+            f"error: profile.scorers.c d: unknown scorer; expected one of {', '.join(SCORERS)}",
         ],
     ),
     "neither is there": (

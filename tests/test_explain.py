@@ -209,6 +209,19 @@ def test_the_state_of_the_readings(
     assert (node["usage"]["cpu"]["state"], node["usage"]["cpu"]["value"]) == want
 
 
+def test_each_resource_has_a_state_of_its_own_and_a_virtual_node_says_so() -> None:
+    cluster = make_cluster(make_node("n1"), make_node("n2", labels={"type": "virtual-kubelet"}))
+    give_reading(cluster, "n1", 2000, np.nan, now=NOW, timestamp=NOW)
+
+    found = {node["name"]: node["usage"] for node in explained(make_pod(), cluster, now=NOW)["nodes"]}
+
+    assert found["n1"] == {
+        "cpu": {"state": "fresh", "value": 0.25},
+        "memory": {"state": "invalid", "value": None},
+    }
+    assert found["n2"] == {key: {"state": "virtual", "value": None} for key in ("cpu", "memory")}
+
+
 # The Pod, and the outcome and reason; every one still shows what would be.
 SHOWN: dict[str, tuple[Json, str, str, str | None]] = {
     "opted out": (make_pod(annotations={"trimtab.dev/skip": "true"}), "shop", "skipped", "opted-out"),

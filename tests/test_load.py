@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from tests.builders import GIB, decode_node, decode_pod, make_node, make_pod
-from webhook import load
+from webhook import filters, load
+from webhook.history import Statistic
 from webhook.ledger import Ledger, Load, Share
 from webhook.pods import read_shape
-from webhook.snapshot import Snapshot
+from webhook.snapshot import MEMORY, Snapshot
+from webhook.wishes import parse
 
 STALE_AFTER = 60.0
 NOW = 100.0
@@ -76,7 +78,30 @@ def test_the_expected_load(
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert (view.used[0] * CPUS).tolist() == pytest.approx(want)
-    assert view.fresh.tolist() == fresh
+    assert view.fresh[0].tolist() == fresh
+
+
+def test_each_resource_is_judged_by_its_own_readings() -> None:
+    nodes = three_nodes()
+    for row, cpu, memory in ((0, 4000.0, 16.0), (1, 2000.0, 8.0), (2, 3000.0, -1.0)):
+        nodes.set_usage(row, cpu, memory * GIB, changed_at=NOW)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert view.fresh.tolist() == [[True, True, True], [True, True, False]]
+    assert view.used[0].tolist() == pytest.approx([0.5, 0.25, 0.75])
+    assert view.used[1].tolist() == pytest.approx([0.5, 0.25, 0.375])  # n3: the mean of 16 and 8 of 32Gi
+
+
+def test_a_resource_that_nobody_measures_is_taken_from_the_requests() -> None:
+    nodes = three_nodes()
+    for row in range(3):
+        nodes.set_reading(row, MEMORY, 8.0 * GIB, NOW)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert view.used[0].tolist() == [0.125, 0.125, 0.25]  # a Pod of 1 CPU on 8, 8 and 4
+    assert view.used[1].tolist() == [0.25, 0.25, 0.25]
 
 
 def test_a_missing_reading_never_makes_a_node_look_best() -> None:
@@ -146,7 +171,7 @@ def test_a_view_of_removed_nodes_has_only_finite_numbers() -> None:
     view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
 
     assert np.isfinite(view.used).all()
-    assert view.fresh.tolist() == [False, False, False]
+    assert not view.fresh.any()
 
 
 def test_a_view_is_not_changed_by_what_happens_after_it() -> None:
@@ -162,3 +187,96 @@ def test_a_view_is_not_changed_by_what_happens_after_it() -> None:
 
     assert view.used.tolist() == before[0].tolist()
     assert view.requested.tolist() == before[1].tolist()
+
+
+P95 = Statistic("percentile", 60.0, percent=95.0)
+
+
+def read(nodes: Snapshot, row: int, *cpus: float, until: float = NOW) -> None:
+    """Let CPU readings of `row` come in, 15 s apart."""
+    for age, cpu in enumerate(reversed(cpus)):
+        assert cpu >= 0, age
+    for number, cpu in enumerate(cpus):
+        nodes.set_usage(row, cpu, 8.0 * GIB, until - 15.0 * (len(cpus) - 1 - number))
+
+
+def test_a_statistic_of_the_readings_takes_the_place_of_the_last() -> None:
+    nodes = three_nodes()
+    read(nodes, 0, 4000.0, 4000.0, 4000.0, 2000.0)
+    read(nodes, 1, 1000.0, 1000.0, 1000.0, 2000.0)
+    read(nodes, 2, 1000.0)
+    mean = Statistic("mean", 60.0)
+
+    view = load.view(nodes, Load(800.0, 0.0), NOW, STALE_AFTER)
+
+    # n1: 14000 / 4 is 3500, and 800 of the Pod, of 8000; n2: 1250 on average, but 2000 now; n3: too few.
+    assert view.level(mean)[0].tolist() == pytest.approx([4300 / 8000, 2800 / 8000, 1800 / 4000])
+    assert view.level(None) is view.used
+    known = view.statistic(mean)
+    assert known[0].tolist() == pytest.approx([3500 / 8000, 1250 / 8000, np.nan], nan_ok=True)
+    assert known[1].tolist() == pytest.approx([0.25, 0.25, np.nan], nan_ok=True)
+
+
+def test_a_statistic_is_not_known_while_the_last_reading_is_stale() -> None:
+    nodes = three_nodes()
+    read(nodes, 0, 4000.0, 4000.0, 4000.0, 4000.0, until=NOW - STALE_AFTER - 1)
+    read(nodes, 1, 1000.0, 1000.0, 1000.0, 1000.0)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert np.isnan(view.statistic(P95)[:, 0]).all()
+    assert view.level(P95)[0].tolist() == pytest.approx(
+        [0.125, 0.125, 0.25]
+    )  # n1 as the mean, n3 its requests
+
+
+def test_a_node_that_comes_back_under_its_name_has_no_past() -> None:
+    nodes = three_nodes()
+    read(nodes, 0, 4000.0, 4000.0, 4000.0, 4000.0)
+    nodes.remove_node("n1")
+    nodes.set_node(decode_node(make_node("n1", cpu="8")))
+    nodes.set_usage(0, 1000.0, 8.0 * GIB, NOW)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER)
+
+    assert np.isnan(view.statistic(P95)[:, 0]).all()
+    assert view.level(P95)[0, 0] == pytest.approx(0.125)
+
+
+def test_a_reading_that_is_invalid_is_no_part_of_the_past() -> None:
+    nodes = three_nodes()
+    for age, cpu in ((60, 4000.0), (45, 9e9), (30, -1.0), (15, np.nan), (0, 4000.0)):
+        nodes.set_usage(0, cpu, 8.0 * GIB, NOW - age)
+
+    assert np.isnan(load.view(nodes, NOTHING, NOW, STALE_AFTER).statistic(P95)[0, 0])
+
+
+def test_a_trend_has_what_no_reading_shows_on_top() -> None:
+    nodes = three_nodes()
+    read(nodes, 0, 1000.0, 2000.0, 3000.0, 4000.0)
+    Ledger(nodes).assume("p", 0, Load(400.0, 0.0), NOW)
+    wanted = Statistic("trend", 60.0, ahead_s=15.0)
+
+    view = load.view(nodes, Load(400.0, 0.0), NOW, STALE_AFTER)
+
+    assert view.predicted(wanted)[0, 0] == pytest.approx(5800 / 8000)
+    far = Statistic("trend", 60.0, ahead_s=1e6)
+    assert view.predicted(far)[0, 0] == pytest.approx(4 + 800 / 8000)  # no more than is plausible
+
+
+def test_pods_that_a_selector_selects_are_counted_by_row() -> None:
+    nodes = Snapshot(capacity=2)
+    for name in ("n1", "n2"):
+        nodes.set_node(decode_node(make_node(name)))
+    bound = [*[("n1", "shop", "db")] * 2, ("n2", "shop", "db"), ("n2", "shop", "web"), ("n2", "other", "db")]
+    for node, namespace, app in bound:
+        nodes.bind(node, read_shape(decode_pod(make_pod(namespace=namespace, labels={"app": app}))))
+    pod = decode_pod(make_pod(namespace="shop", annotations={"trimtab.dev/near": "app=db"}))
+    demand = filters.demand(pod)
+
+    view = load.view(nodes, NOTHING, NOW, STALE_AFTER, demand)
+
+    assert demand.wishes.near is not None
+    assert view.matching(demand.wishes.near).tolist() == [2, 1]
+    assert view.matching(parse("app in (db, web)")).tolist() == [2, 2]
+    assert view.matching(parse("none")).tolist() == [0, 0]

@@ -9,6 +9,7 @@ from webhook.admission import Answer
 from webhook.cluster import Cluster
 from webhook.metrics import Metrics
 from webhook.reasons import Outcome, Reason
+from webhook.usage.answer import Report
 
 Labels = tuple[tuple[str, str], ...]
 
@@ -73,7 +74,7 @@ async def test_no_label_says_whose_pod_it_was() -> None:
     samples = await exposed(metrics, make_uneven_cluster(3))
 
     assert {label for _, pairs in samples for label, _ in pairs} <= {
-        "outcome", "reason", "dry_run", "status", "kind", "usage", "state", "le",
+        "outcome", "reason", "dry_run", "status", "kind", "usage", "state", "le", "source",
     }  # fmt: skip
 
 
@@ -128,7 +129,6 @@ async def test_what_has_never_happened_is_zero_and_not_absent() -> None:
     samples = await exposed(Metrics(), Cluster())
 
     for name in (
-        "trimtab_usage_poll_failures_total",
         "trimtab_pod_usage_poll_failures_total",
         "trimtab_certificate_reload_failures_total",
         "trimtab_learned_workloads",
@@ -139,6 +139,44 @@ async def test_what_has_never_happened_is_zero_and_not_absent() -> None:
 def test_two_servers_of_one_process_count_apart() -> None:
     first, second = Metrics(), Metrics()
 
-    first.usage_failures.inc()
+    first.reload_failures.inc()
 
-    assert second.registry.get_sample_value("trimtab_usage_poll_failures_total") == 0
+    assert second.registry.get_sample_value("trimtab_certificate_reload_failures_total") == 0
+
+
+async def test_usage_sources_by_name() -> None:
+    metrics, good, partly = Metrics(), Report(matched=3), Report(matched=1, errors=["memory: timeout"])
+    for names in (good.silent, good.unmatched, good.unmatched):
+        names.add("x")
+
+    metrics.observe_usage("metrics.k8s.io", good)
+    for report in (good, partly, None):
+        metrics.observe_usage("prometheus", report)
+    samples = await exposed(metrics, Cluster())
+
+    def value(name: str, source: str, **labels: str) -> float:
+        return samples[name, tuple(sorted({"source": source, **labels}.items()))]
+
+    assert value("trimtab_usage_poll_failures_total", "metrics.k8s.io") == 0
+    assert value("trimtab_usage_poll_failures_total", "prometheus") == 2
+    assert value("trimtab_usage_source_up", "metrics.k8s.io") == 1
+    assert value("trimtab_usage_source_up", "prometheus") == 0
+    assert value("trimtab_usage_source_nodes", "metrics.k8s.io", state="matched") == 3
+    assert value("trimtab_usage_source_nodes", "metrics.k8s.io", state="silent") == 1
+    assert value("trimtab_usage_source_unused", "metrics.k8s.io", reason="unmatched") == 2
+    assert value("trimtab_usage_source_nodes", "prometheus", state="matched") == 1
+
+    metrics.forget_usage()
+    gone = await exposed(metrics, Cluster())
+    assert {name for name, _ in gone if "usage_source" in name} == set()
+
+
+async def test_a_state_that_no_node_has_any_more_is_zero() -> None:
+    metrics, cluster = Metrics(), make_cluster(make_node("n1", labels={"type": "virtual-kubelet"}))
+
+    first = await exposed(metrics, cluster)
+    cluster.remove_node("n1")
+    second = await exposed(metrics, cluster)
+
+    assert first["trimtab_nodes", (("usage", "virtual"),)] == 1
+    assert second["trimtab_nodes", (("usage", "virtual"),)] == 0

@@ -38,7 +38,7 @@ class Fixed:
     scores: tuple[float, ...]
 
     def score(self, nodes: View) -> FloatArray:
-        return np.asarray(self.scores[: nodes.fresh.size])
+        return np.asarray(self.scores[: nodes.size])
 
 
 def profile(*scores: float, strength: float = 1.0, percentage: int = 0) -> Profile:
@@ -496,3 +496,23 @@ def test_what_each_scorer_gave_is_told_of_the_named_nodes_only() -> None:
     assert result.hostnames == ["n2", "n3"]  # (20 + 3 x 60) / 4 = 50, 30, and 10 is the worse half
     np.testing.assert_array_equal(result.parts["a"], [20, 30])
     np.testing.assert_array_equal(result.parts["b"], [60, NAN])
+
+
+@dataclass(frozen=True, slots=True)
+class Spy:
+    """A scorer that notes which nodes may be named."""
+
+    known: list[list[bool]]
+
+    def score(self, nodes: View) -> FloatArray:
+        self.known.append(nodes.known.tolist())
+        return np.full(nodes.size, 50.0)
+
+
+def test_scorers_are_told_which_nodes_may_be_named() -> None:
+    spy = Spy([])
+    nodes = [make_node("n1"), make_node("n2", unschedulable=True), make_node("n3", cpu="10m")]
+
+    plan(nodes, Profile((Weighted("spy", spy, 1.0),)), cpu="1")
+
+    assert spy.known == [[True, False, False]]

@@ -59,12 +59,23 @@ audit: {{verbosity: full}}
 
     assert loaded.name == "night.shift-2"
     assert scorers(loaded) == {"utilization": 3.0, "balance": 0.25}
-    assert [entry.scorer for entry in loaded.profile.scorers] == [Utilization(1, 0.5), Balance()]
+    made: list[object] = [entry.scorer for entry in loaded.profile.scorers]
+    assert made == [Utilization(cpu=1, memory=0.5), Balance()]
     assert loaded.profile.strength == 0.5
     assert loaded.profile.percentage_of_nodes_to_score == 70
     assert loaded.stale_after_s == 30.0
     assert loaded.scheduler_names == {"default-scheduler", "packer"}
     assert loaded.full_audit
+
+
+def test_a_series_that_a_source_has_can_be_asked_for() -> None:
+    loaded = policy.load(
+        HEAD
+        + "usage: {sources: [{type: prometheus, url: 'http://prometheus:9090', series: {a: up}}]}\n"
+        + "profile: {thresholds: {cpu: 80, cpuSeries: a}, scorers: {custom: {args: {series: a}}}}"
+    )
+
+    assert loaded.profile.thresholds.cpu_series == "a"
 
 
 def test_the_hash_is_that_of_the_text() -> None:
@@ -105,35 +116,71 @@ PROBLEMS: dict[str, tuple[str, list[str]]] = {
     ),
     "an unknown scorer, near none": (
         HEAD + "profile: {scorers: {xyz: {}}}",
-        ["profile.scorers.xyz: unknown scorer; expected one of balance, least-requested, utilization"],
+        ["profile.scorers.xyz: unknown scorer; expected one of accelerator, balance, custom, "],
     ),
     "an unknown argument": (
         HEAD + "profile: {scorers: {utilization: {args: {cpus: 1}}}}",
-        ["profile.scorers.utilization.args.cpus: unknown argument; expected one of cpu, memory"],
+        ["profile.scorers.utilization.args.cpus: unknown argument; expected one of statistic, "],
     ),
     "an argument of a scorer that has none": (
-        HEAD + "profile: {scorers: {balance: {args: {cpu: 1}}}}",
-        ["profile.scorers.balance.args.cpu: unknown argument; expected no arguments"],
+        HEAD + "profile: {scorers: {least-requested: {args: {cpu: 1}}}}",
+        ["profile.scorers.least-requested.args.cpu: unknown argument; expected no arguments"],
     ),
     "an argument that is no number": (
         HEAD + "profile: {scorers: {utilization: {args: {cpu: high}}}}",
-        ["profile.scorers.utilization.args.cpu: expected a number, found 'high'"],
+        ["profile.scorers.utilization.args.cpu: expected a valid number, found 'high'"],
     ),
     "an argument that YAML makes a truth value": (
         HEAD + "profile: {scorers: {utilization: {args: {cpu: on}}}}",
-        ["profile.scorers.utilization.args.cpu: expected a number, found True"],
+        ["profile.scorers.utilization.args.cpu: expected a valid number, found True"],
     ),
     "an argument that is not a number": (
         HEAD + "profile: {scorers: {utilization: {args: {cpu: .nan}}}}",
-        ["profile.scorers.utilization.args.cpu: expected a number, found nan"],
+        ["profile.scorers.utilization.args.cpu: expected a finite number, found nan"],
     ),
     "an argument out of bounds": (
         HEAD + "profile: {scorers: {utilization: {args: {cpu: -1}}}}",
-        ["profile.scorers.utilization.args: cpu: expected a number from 0 to 100, found -1"],
+        ["profile.scorers.utilization.args.cpu: expected greater than or equal to 0, found -1"],
     ),
     "an argument larger than any float": (
         HEAD + f"profile: {{scorers: {{utilization: {{args: {{cpu: 1{'0' * 400}}}}}}}}}",
-        ["profile.scorers.utilization.args.cpu: expected a number, found 1000"],
+        ["profile.scorers.utilization.args.cpu: expected a valid number, found 1000"],
+    ),
+    "arguments that do not go together": (
+        HEAD + "profile: {scorers: {utilization: {args: {cpu: 0}}}}",
+        ["profile.scorers.utilization.args: expected cpu, memory or dominant above 0, found all 0"],
+    ),
+    "an argument inside another": (
+        HEAD + "profile: {scorers: {hot-node: {args: {windows: [{seconds: 60, count: 0}]}}}}",
+        ["profile.scorers.hot-node.args.windows.0.count: expected greater than or equal to 1, found 0"],
+    ),
+    "an argument inside another that is not known": (
+        HEAD + "profile: {scorers: {energy: {args: {default: {idle: 1, peek: 2}}}}}",
+        ["profile.scorers.energy.args.default.peek: unknown key"],
+    ),
+    "series that no source has": (
+        HEAD + "profile: {thresholds: {cpu: 80, cpuSeries: a}, scorers: {custom: {args: {series: b}}, "
+        "risk: {args: {memoryDeviationSeries: c}}}}",
+        [
+            "profile.scorers.custom.args.series: expected a name in usage.sources.*.series, found 'b'",
+            "profile.scorers.risk.args.memoryDeviationSeries: expected a name in usage.sources",
+            "profile.thresholds.cpuSeries: expected a name in usage.sources.*.series, found 'a'",
+        ],
+    ),
+    "two bad arguments": (
+        HEAD + "profile: {scorers: {risk: {args: {margin: -1, windowSeconds: 1}}}}",
+        [
+            "profile.scorers.risk.args.margin: expected greater than or equal to 0, found -1",
+            "profile.scorers.risk.args.windowSeconds: expected greater than or equal to 60, found 1",
+        ],
+    ),
+    "a threshold over what a node can use": (
+        HEAD + "profile: {thresholds: {cpu: 401}}",
+        ["profile.thresholds.cpu: expected less than or equal to 400, found 401"],
+    ),
+    "a threshold by another resource": (
+        HEAD + "profile: {thresholds: {disk: 50}}",
+        ["profile.thresholds.disk: unknown key"],
     ),
     "a weight that is not a number": (
         HEAD + "profile: {scorers: {balance: {weight: .nan}}}",

@@ -10,7 +10,7 @@ import pytest
 from tests.builders import GIB, Json, decode_node, decode_pod, make_container, make_node, make_pod, make_taint
 from webhook import kube
 from webhook.pods import Bound, Shape, read_shape
-from webhook.snapshot import CPU, EPHEMERAL, MAX_RESOURCES, MEMORY, PODS, Snapshot
+from webhook.snapshot import CPU, EPHEMERAL, MAX_RESOURCES, MEMORY, PODS, Snapshot, State
 
 Op = Callable[[Snapshot], object]
 
@@ -123,7 +123,8 @@ def test_growth_past_the_initial_capacity_keeps_every_column() -> None:
     for number in range(9):
         node(f"n{number}", cpu=str(number), hostname=f"n{number}", allocatable={"a/b": number})(nodes)
         bind(f"n{number}", cpu=f"{number}m")(nodes)
-        nodes.set_usage(number, number, number, changed_at=float(number))
+        nodes.set_usage(number, number, number * GIB, changed_at=float(number))
+        nodes.set_series("cost", number, number / 2, float(number))
 
     assert nodes.size == 9
     for number in range(9):
@@ -132,7 +133,8 @@ def test_growth_past_the_initial_capacity_keeps_every_column() -> None:
         assert nodes.allocatable[nodes.resources["a/b"], number] == number
         assert nodes.requested[CPU, number] == number
         assert nodes.used[CPU, number] == number
-        assert nodes.changed_at[number] == number
+        assert nodes.changed_at[:, number].tolist() == [number, number]
+    assert nodes.series_values("cost", 8.0, 8.0).tolist() == [number / 2 for number in range(9)]
     assert nodes.states(now=8.0, stale_after=3.0) == {"fresh": 4, "stale": 5, "missing": 0, "invalid": 0}
 
 
@@ -296,6 +298,10 @@ USAGE: dict[str, tuple[float, float, str]] = {
     "over-committed, yet plausible": (31_000.0, 100.0 * GIB, "fresh"),  # below 4 x 8 CPU, 4 x 32 GiB
     "a slip of units in CPU": (4_000_000.0, 8.0 * GIB, "invalid"),  # 500 x the node
     "a slip of units in memory": (4000.0, 8.0 * GIB * 1024, "invalid"),  # 256 x the node
+    "as little as a node can use": (0.04, 256.0 * 1024, "fresh"),  # 2^-18 of it: 0.03 and 128 KiB
+    "memory told in mebibytes": (4000.0, 8.0 * 1024, "invalid"),
+    "memory told as a fraction": (4000.0, 0.25, "invalid"),
+    "CPU told in thousands of cores": (0.004, 8.0 * GIB, "invalid"),
     "negative CPU": (-1.0, 0.0, "invalid"),
     "negative memory": (0.0, -1.0, "invalid"),
     "not a number": (float("nan"), 0.0, "invalid"),
@@ -311,7 +317,7 @@ def test_a_reading_is_fresh_or_invalid(cpu: float, memory: float, state: str) ->
     assert nodes.set_usage(0, cpu, memory, changed_at=10.0) is (state == "fresh")
 
     assert nodes.states(now=10.0, stale_after=5.0)[state] == 1
-    assert nodes.fresh(10.0, 5.0).tolist() == [state == "fresh"]
+    assert nodes.fresh(10.0, 5.0).all() == (state == "fresh")
     assert np.isfinite(nodes.used).all()
 
 
@@ -336,15 +342,136 @@ AGES = {
 def test_a_reading_ages(now: float, state: str) -> None:
     nodes = Snapshot()
     node()(nodes)
-    nodes.set_usage(0, 1.0, 1.0, changed_at=10.0)
+    nodes.set_usage(0, 1.0, GIB, changed_at=10.0)
 
     assert nodes.states(now, stale_after=5.0)[state] == 1
+
+
+VIRTUAL: dict[str, tuple[dict[str, Any], bool]] = {
+    "virtual-kubelet's label": ({"labels": {"type": "virtual-kubelet"}}, True),
+    "virtual-kubelet's taint": (
+        {"taints": [make_taint("virtual-kubelet.io/provider", "NoSchedule", "azure")]},
+        True,
+    ),
+    "kwok's label": ({"labels": {"type": "kwok"}}, True),
+    "another type": ({"labels": {"type": "gpu"}}, False),
+    "the role that AKS gave to every node": ({"labels": {"kubernetes.io/role": "agent"}}, False),
+    "Fargate, which has readings": ({"labels": {"eks.amazonaws.com/compute-type": "fargate"}}, False),
+    "another taint": ({"taints": [make_taint("node.kubernetes.io/not-ready", "NoSchedule")]}, False),
+}
+
+
+@pytest.mark.parametrize(("fields", "virtual"), VIRTUAL.values(), ids=VIRTUAL.keys())
+def test_virtual_nodes(fields: dict[str, Any], virtual: bool) -> None:  # noqa: FBT001
+    nodes = Snapshot()
+    node(**fields)(nodes)
+
+    state = State.VIRTUAL if virtual else State.MISSING
+    assert nodes.state(0, 10.0, 5.0) == (state, state)
+    assert nodes.states(10.0, 5.0).get("virtual", 0) == virtual
+    assert not nodes.fresh(10.0, 5.0).any()
+
+
+def test_a_virtual_node_that_has_readings_all_the_same_is_fresh_and_then_stale() -> None:
+    nodes = Snapshot()
+    node(labels={"type": "virtual-kubelet"})(nodes)
+    nodes.set_usage(0, 1000.0, GIB, changed_at=10.0)
+
+    assert nodes.state(0, 10.0, 5.0) == (State.FRESH, State.FRESH)
+    assert nodes.state(0, 20.0, 5.0) == (State.STALE, State.STALE)
+
+
+def test_a_node_that_is_virtual_no_more() -> None:
+    nodes = Snapshot()
+    node(labels={"type": "virtual-kubelet"})(nodes)
+    node()(nodes)
+
+    assert nodes.states(10.0, 5.0) == {"fresh": 0, "stale": 0, "missing": 1, "invalid": 0}
+
+
+# (CPU, changed at), (memory, changed at), None where never told; the states at 10 s with 5 s; how n1 counts.
+MIXED: dict[str, tuple[tuple[float, float] | None, tuple[float, float] | None, tuple[State, State], str]] = {
+    "both fresh": ((1000.0, 10.0), (GIB, 10.0), (State.FRESH, State.FRESH), "fresh"),
+    "stale memory": ((1000.0, 10.0), (GIB, 1.0), (State.FRESH, State.STALE), "stale"),
+    "stale CPU": ((1000.0, 1.0), (GIB, 10.0), (State.STALE, State.FRESH), "stale"),
+    "invalid memory": ((1000.0, 10.0), (-1.0, 10.0), (State.FRESH, State.INVALID), "invalid"),
+    "invalid and stale": ((-1.0, 10.0), (GIB, 1.0), (State.INVALID, State.STALE), "invalid"),
+    "nobody tells memory": ((1000.0, 10.0), None, (State.FRESH, State.MISSING), "fresh"),
+    "nobody tells CPU": (None, (GIB, 1.0), (State.MISSING, State.STALE), "stale"),
+    "nobody tells anything": (None, None, (State.MISSING, State.MISSING), "missing"),
+}
+
+
+@pytest.mark.parametrize(("cpu", "memory", "want", "counted"), MIXED.values(), ids=MIXED.keys())
+def test_states_per_resource(
+    cpu: tuple[float, float] | None,
+    memory: tuple[float, float] | None,
+    want: tuple[State, State],
+    counted: str,
+) -> None:
+    nodes = Snapshot()
+    node()(nodes)
+    for resource, told in ((CPU, cpu), (MEMORY, memory)):
+        if told is not None:
+            nodes.set_reading(0, resource, *told)
+
+    assert nodes.state(0, 10.0, 5.0) == want
+    assert nodes.fresh(10.0, 5.0)[:, 0].tolist() == [state is State.FRESH for state in want]
+    assert {state for state, count in nodes.states(10.0, 5.0).items() if count} == {counted}
+
+
+def test_a_resource_told_of_one_node_is_missing_of_the_other() -> None:
+    nodes = Snapshot()
+    node()(nodes)
+    node("n2", hostname="n2")(nodes)
+    nodes.set_usage(0, 1000.0, GIB, changed_at=10.0)
+    nodes.set_reading(1, CPU, 1000.0, 10.0)
+
+    assert nodes.states(10.0, 5.0) == {"fresh": 1, "stale": 0, "missing": 1, "invalid": 0}
+
+
+def test_numbers_of_a_name_are_told_and_age_each_for_itself() -> None:
+    nodes = Snapshot(capacity=1)
+    for name in ("n1", "n2", "n3"):
+        node(name, hostname=name)(nodes)
+    nodes.set_series("cost", 0, 0.5, 10.0)
+    nodes.set_series("cost", 1, -3.0, 1.0)
+    nodes.set_series("cost", 2, float("nan"), 10.0)
+    nodes.set_series("other", 2, 1.0, 10.0)
+
+    values = nodes.series_values("cost", 10.0, 5.0)
+    assert values[0] == 0.5
+    assert np.isnan(values[1:]).all()
+    assert np.isnan(nodes.series_values("unknown", 10.0, 5.0)).all()
+
+    # Told again, though the same: still fresh. A node that returns has none from before.
+    nodes.set_series("cost", 0, 0.5, 20.0)
+    assert nodes.series_values("cost", 20.0, 5.0)[0] == 0.5
+    gone("n1")(nodes)
+    node("n1")(nodes)
+    assert np.isnan(nodes.series_values("cost", 20.0, 5.0)).all()
+
+    nodes.keep_series(["other"])
+    assert set(nodes.series) == {"other"}
+
+
+def test_what_is_read_from_the_node_itself_follows_it() -> None:
+    nodes = Snapshot()
+    node(annotations={"load": "1"})(nodes)
+    generation = nodes.labels_generation
+
+    node(annotations={"load": "2"})(nodes)
+
+    kept = nodes.node(0)
+    assert kept is not None
+    assert kept.metadata.annotations == {"load": "2"}
+    assert nodes.labels_generation == generation
 
 
 def test_a_node_that_returns_has_no_reading_from_before() -> None:
     nodes = Snapshot()
     node()(nodes)
-    nodes.set_usage(0, 1.0, 1.0, changed_at=10.0)
+    nodes.set_usage(0, 1.0, GIB, changed_at=10.0)
     bind()(nodes)
     gone()(nodes)
     assert nodes.states(10.0, 5.0) == {"fresh": 0, "stale": 0, "missing": 0, "invalid": 0}
@@ -395,11 +522,11 @@ def test_limits_are_added_up_and_taken_off_again() -> None:
     nodes.bind("n1", limited)
     nodes.bind("n1", limited)
     nodes.bind("n1", shape(cpu="1"))
-    assert nodes.limits[:, 0].tolist() == [4000, 2 * GIB]
+    assert nodes.limits[:, 0].tolist() == [5000, 2 * GIB]  # one without limits counts with its requests
 
     nodes.unbind(Bound(0, limited))
 
-    assert nodes.limits[:, 0].tolist() == [2000, GIB]
+    assert nodes.limits[:, 0].tolist() == [3000, GIB]
 
 
 def test_invented_resources_take_no_room_without_end() -> None:

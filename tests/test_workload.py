@@ -56,7 +56,7 @@ def test_the_base_load_is_measured_but_not_requested(generated: Workload, tmp_pa
     rows = np.array([nodes.row(name) for name in generated.names], np.int64)
     assert cluster.pods == 200
     assert nodes.requested[:3, rows].sum() == 0
-    assert nodes.fresh(0.0, 1.0)[rows].all()
+    assert nodes.fresh(0.0, 1.0)[:, rows].all()
     assert np.array_equal(nodes.allocatable[:2, rows], generated.allocatable)
     assert np.array_equal(nodes.used[0, rows], generated.base[0])
     assert np.abs(nodes.used[1, rows] - generated.base[1]).max() < 1024

@@ -17,9 +17,10 @@ A Pod's way through the package, in reading order::
 `explain` shows what was known of every node in an answer, with the words of `refusals`; `explainfiles`
 and `explaintable` are its command.
 
-What they read is `snapshot`, kept by `watch`, `usage` and `podusage` from a cluster, or by `clusterfile` from
-a file. `app` wires it, `cli` is the command line. The import contracts in pyproject.toml hold the
-layers: from `admission` down nothing does I/O, awaits or reads a clock.
+What they read is `snapshot`, kept by `watch`, `usage` and `podusage` from a cluster, or by `clusterfile`
+from a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the
+command line. The import contracts in pyproject.toml hold the layers: from `admission` down nothing does
+I/O, awaits or reads a clock.
 """
 
 __version__ = "0.1.0"

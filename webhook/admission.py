@@ -215,14 +215,14 @@ def _plan(
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
-    seen = view(expected, cluster, policy, clock)
+    seen = view(demand, expected, cluster, policy, clock)
     return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, seen, policy.profile)
 
 
-def view(expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
-    """Return what a plan for a Pod of that expected use sees of the nodes at `clock`."""
+def view(demand: filters.Demand, expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
+    """Return what a plan for a Pod of that demand and expected use sees of the nodes at `clock`."""
     cluster.ledger.expire(clock.now)
-    return load.view(cluster.nodes, expected, clock.now, policy.stale_after_s)
+    return load.view(cluster.nodes, expected, clock.now, policy.stale_after_s, demand)
 
 
 def _record(

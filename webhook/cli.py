@@ -24,6 +24,13 @@ _OUTPUT = click.option(
     help="Output format.",
 )
 
+_KUBECONFIG = click.option(
+    "--kubeconfig",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Reach the cluster with this file; inside a Pod its service account is used.",
+)
+
 
 _POLICY = click.option(
     "--policy",
@@ -64,12 +71,7 @@ def main() -> None:
     metavar="DIR",
     help="With --cluster: where ca.crt and the pair are kept; a new temporary directory by default.",
 )
-@click.option(
-    "--kubeconfig",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Reach the cluster with this file; inside a Pod its service account is used.",
-)
+@_KUBECONFIG
 @click.option(
     "--follow",
     is_flag=True,
@@ -181,6 +183,24 @@ def explain(
         explainfiles.run(cluster_file, policy_file, pod_file, namespace, output)
     except ConfigError as error:
         _refuse(error.problems)
+
+
+@main.command()
+@_KUBECONFIG
+@_POLICY
+@_OUTPUT
+def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> None:
+    """Ask every usage source once, and show which series and nodes do not find each other."""
+    from webhook import api, sourcecheck  # noqa: PLC0415, see the module docstring
+    from webhook.policy import ConfigError  # noqa: PLC0415
+
+    try:
+        sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
+    except ConfigError as error:
+        _refuse(error.problems)
+    except (api.ApiError, OSError) as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)
 
 
 def _refuse(problems: Iterable[object]) -> NoReturn:

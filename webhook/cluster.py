@@ -3,19 +3,19 @@
 The event loop is the lock: an event is applied whole before any decision is made.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 
 from webhook import decision, filters, kube, planner
 from webhook.expectation import Expectation, Expected
-from webhook.lateness import Readings
 from webhook.learning import Learning
 from webhook.ledger import Ledger, Load, Share
 from webhook.owners import Owners
 from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError
-from webhook.snapshot import PLAUSIBLE, Snapshot
+from webhook.readings import Reading, Told, first_fresh
+from webhook.snapshot import CPU, MEMORY, PLAUSIBLE, Snapshot
 
 ENABLED = "enabled"
 SHADOW = "shadow"
@@ -44,7 +44,9 @@ class Cluster:
         self.priority_classes: dict[str, int] = {}
         self._bound: dict[str, Bound] = {}
         self._pending: set[str] = set()
-        self._readings: dict[str, Readings] = {}
+        # By node name, then by the rank of the source.
+        self._told: dict[str, dict[int, Told]] = {}
+        self._several = False
 
     @property
     def pods(self) -> int:
@@ -108,7 +110,7 @@ class Cluster:
         if row is not None:
             self.ledger.forget_node(row)
             self.nodes.remove_node(name)
-        self._readings.pop(name, None)
+        self._told.pop(name, None)
 
     def replace_nodes(self, nodes: Iterable[kube.Node]) -> None:
         """Take a whole list: what it lacks is gone, even if no event ever said so."""
@@ -181,6 +183,8 @@ class Cluster:
         self._pending.discard(uid)
         self.ledger.release(uid)
         bound = self._bound[uid] = self.nodes.bind(node_name, shape)
+        if now is not None:
+            self.nodes.bindings.add(bound.row, now)
         if now is not None or kube.is_waiting(pod):
             started_at = now if running and now is not None else np.inf
             self.ledger.assume(uid, bound.row, expected, started_at)
@@ -248,32 +252,70 @@ class Cluster:
     def set_usage(
         self,
         name: str,
-        cpu_milli: float,
-        memory_bytes: float,
+        cpu_milli: float | None,
+        memory_bytes: float | None,
         *,
         timestamp: float | None,
         window: float,
         now: float,
         wall: float,
+        source: int = 0,
+        told: Hashable = None,
+        stale_after: float = np.inf,
     ) -> bool:
         """Take in a reading that its source stamped `timestamp`: a mean over `window` seconds until then.
 
-        Return whether it told something new. One that repeats the last timestamp (or, where the source
-        gives none, the last value) changes nothing, so a source that stands still goes stale. `now` is our
-        monotonic clock at receipt; `wall` our wall clock, in seconds of the epoch as the timestamp is.
+        None stands for a resource of which nothing was told. `source` is the source's rank, 0 the first.
+        Return whether it told something new. One that repeats the last `told` (by default the timestamp,
+        or, where the source gives none, the values) changes nothing, so a source that stands still goes
+        stale. `now` is our monotonic clock at receipt; `wall` our wall clock, in seconds of the epoch as
+        the timestamp is.
         """
         row = self.nodes.row(name)
         if row is None or not self.nodes.exists[row]:
             return False
-        known = self._readings.setdefault(name, Readings())
-        told = (cpu_milli, memory_bytes) if timestamp is None else timestamp
-        if known.told == told:
-            return False
-        known.told = told
-        late = 0.0 if timestamp is None else known.lateness(wall - timestamp)
-        if self.nodes.set_usage(row, cpu_milli, memory_bytes, now):
-            self.ledger.cover(row, now - late, window)
-        return True
+        self._several |= source > 0
+        values = (cpu_milli, memory_bytes)
+        if told is None:
+            told = values if timestamp is None else timestamp
+        late = None if timestamp is None else wall - timestamp
+        sources = self._told.setdefault(name, {})
+        known = sources.setdefault(source, Told())
+        news = known.take(values, told, late=late, window=window, now=now)
+        for resource in news:
+            best = first_fresh(sources, self.nodes, row, resource, since=now - stale_after)
+            self._show(row, resource, best or known.readings[resource])
+        return bool(news)
+
+    def settle_usage(self, now: float, stale_after: float) -> None:
+        """Let lower sources stand in where the reading that counted has gone stale since."""
+        if not self._several:
+            return
+        unknown = ~self.nodes.fresh(now, stale_after).all(axis=0)
+        rows = np.flatnonzero(unknown & self.nodes.exists[: self.nodes.size])
+        for row in rows.tolist():
+            sources = self._told.get(self.nodes.names[row], {})
+            for resource in (CPU, MEMORY):
+                best = first_fresh(sources, self.nodes, row, resource, since=now - stale_after)
+                if best is not None:
+                    self._show(row, resource, best)
+
+    def forget_sources(self) -> None:
+        """Forget who told what, as the sources are other ones now; what was told counts until it is stale."""
+        self._told.clear()
+        self._several = False
+
+    def _show(self, row: int, resource: int, reading: Reading) -> None:
+        """Let a reading count; the ledger follows that of CPU, or of memory where no source tells CPU."""
+        valid = self.nodes.set_reading(row, resource, reading.value, reading.changed_at)
+        if valid and (resource == CPU or np.isneginf(self.nodes.changed_at[CPU, row])):
+            self.ledger.cover(row, reading.ended_at, reading.window)
+
+    def set_series(self, name: str, node: str, value: float, now: float) -> None:
+        """Take in a node's number of that name."""
+        row = self.nodes.row(node)
+        if row is not None and self.nodes.exists[row]:
+            self.nodes.set_series(name, row, value, now)
 
     def pin_usage(self, name: str, cpu_milli: float, memory_bytes: float) -> None:
         """Take in a reading that counts as fresh for as long as the process runs (embedded mode)."""

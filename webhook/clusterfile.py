@@ -10,9 +10,10 @@ import msgspec
 import yaml
 from msgspec import Raw, Struct
 
-from webhook import kube, owners, podusage, quantity, usage
+from webhook import kube, owners, podusage, quantity
 from webhook.cluster import Cluster
 from webhook.policy import ConfigError, Problem
+from webhook.usage import metricsapi
 
 _AT = re.compile(r"(?P<what>.*?)(?: - at `\$?\.?(?P<path>.*)`)?")
 
@@ -94,7 +95,7 @@ def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> lis
         missing = [name for name in (kube.CPU, kube.MEMORY) if name not in reading.usage]
         problems += [Problem(f"{where}.usage.{name}", "missing; expected a quantity") for name in missing]
         if not missing:
-            cluster.pin_usage(reading.metadata.name or "", *usage.amounts(reading))
+            cluster.pin_usage(reading.metadata.name or "", *metricsapi.amounts(reading))
     return problems
 
 

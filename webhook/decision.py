@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from webhook import kube
+from webhook import kube, wishes
 from webhook.expectation import EXPECTED, Expected
 from webhook.planner import MAX_TERMS, Plan
 from webhook.reasons import Outcome, Reason
@@ -20,7 +20,7 @@ DECISION = PREFIX + "decision"
 SKIP = PREFIX + "skip"
 
 # Annotations that a Pod's author may set; every other key under the prefix is an output.
-INPUTS = frozenset({SKIP, *EXPECTED.values(), PREFIX + "near"})
+INPUTS = frozenset({SKIP, *EXPECTED.values(), wishes.NEAR, wishes.FAR, wishes.ACCELERATOR})
 
 MAX_BYTES = 2048
 _MAX_UID = 64

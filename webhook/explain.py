@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from webhook import admission, filters, kube, patch, planner, quantity, review
+from webhook import admission, filters, kube, patch, planner, quantity, review, snapshot
 from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
 from webhook.ledger import Load
@@ -103,7 +103,7 @@ def explain(answer: Answer, pod: kube.Pod, cluster: Cluster, policy: Policy, clo
         preferred = kube.preferred_terms(pod.spec)
         # Terms that stop a plan are not matched in one.
         preferred = preferred if planner.room(demand, preferred, cluster.nodes) else []
-        view = admission.view(expected, cluster, policy, clock)
+        view = admission.view(demand, expected, cluster, policy, clock)
         seen = planner.consider(demand, preferred, nodes, view, policy.profile)
         found = _nodes(seen, refusals(demand, nodes), nodes, clock.now, policy.stale_after_s)
     return Explanation(
@@ -161,12 +161,9 @@ def _best_first(rows: IntArray, total: FloatArray, feasible: Mask) -> list[int]:
 
 def _states(nodes: Snapshot, now: float, stale_after: float) -> npt.NDArray[np.object_]:
     """Return the state of each node's readings, of shape (2, size): CPU, memory."""
-    size = nodes.size
-    fresh = nodes.fresh(now, stale_after)
-    invalid = nodes.invalid[..., :size]
-    missing = np.isneginf(nodes.changed_at[..., :size])
-    states = np.select([fresh, invalid, missing], ["fresh", "invalid", "missing"], "stale")
-    return np.broadcast_to(states.astype(np.object_), (2, size))
+    names = np.array([state.name.lower() for state in snapshot.State], np.object_)
+    found: npt.NDArray[np.object_] = names[nodes.state_codes(np.arange(nodes.size), now, stale_after)]
+    return found
 
 
 def _plan(plan: planner.Plan, total: FloatArray, nodes: Snapshot) -> Plan:

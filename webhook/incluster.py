@@ -14,7 +14,7 @@ from typing import Any
 import certs.secret
 from certs.pki import service_names
 from certs.tls import PairError, ServingContext
-from webhook import kinds, podusage, usage, watch
+from webhook import kinds, podusage, watch
 from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api, ApiError
 from webhook.cluster import SHADOW, Cluster
@@ -22,6 +22,7 @@ from webhook.metrics import Metrics
 from webhook.policy import Policy
 from webhook.policyholder import PolicyHolder
 from webhook.server import Server, authority, reachable
+from webhook.usage.poll import Poller
 
 LOG = logging.getLogger(__name__)
 
@@ -73,7 +74,8 @@ async def run(
         ]
         failed = metrics.pod_usage_failures.inc
         running.append(tasks.create_task(podusage.poll(api, cluster, time.monotonic, failed=failed)))
-        running.append(tasks.create_task(_fill(api, cluster, watched, metrics)))
+        poller = Poller(api, cluster, lambda: holder.current, time.monotonic, metrics)
+        running.append(tasks.create_task(_fill(cluster, watched, poller)))
         running.append(tasks.create_task(_serve(api, server, metrics, listeners, announce)))
         await stopped
         server.stopping = True
@@ -82,15 +84,13 @@ async def run(
             task.cancel()
 
 
-async def _fill(api: Api, cluster: Cluster, watched: list[watch.Kind[Any]], metrics: Metrics) -> None:
+async def _fill(cluster: Cluster, watched: list[watch.Kind[Any]], poller: Poller) -> None:
     """Call the cluster synced once every kind is listed and readings were asked for; poll for ever."""
     for kind in watched:
         await kind.synced.wait()
-    asked = asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
-        failed = metrics.usage_failures.inc
-        tasks.create_task(usage.poll(api, cluster, time.monotonic, failed=failed, asked=asked))
-        await asked.wait()
+        tasks.create_task(poller.run())
+        await poller.asked.wait()
         # What is resident now stays: the collector need not walk it again and again.
         gc.collect()
         gc.freeze()

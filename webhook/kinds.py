@@ -25,14 +25,14 @@ def kinds(cluster: Cluster, now: Callable[[], float], restarted: Callable[[str],
         cluster.replace_pods(pods, now() if cluster.synced else None)
 
     def set_node(node: kube.Node) -> None:
-        if _is_sound(node):
+        if is_sound(node):
             cluster.set_node(node)
 
     nodes = Kind(
         name="nodes",
         path="/api/v1/nodes",
         type=kube.Node,
-        replace=lambda nodes: cluster.replace_nodes(filter(_is_sound, nodes)),
+        replace=lambda nodes: cluster.replace_nodes(filter(is_sound, nodes)),
         set=set_node,
         remove=lambda node: cluster.remove_node(kube.name(node)),
         restarted=partial(restarted, "nodes"),
@@ -107,7 +107,7 @@ def owner_kinds(cluster: Cluster, restarted: Callable[[str], None]) -> list[Kind
     ]
 
 
-def _is_sound(node: kube.Node) -> bool:
+def is_sound(node: kube.Node) -> bool:
     """Tell whether a Node's quantities can be read; one that cannot is left out, and stops no other."""
     try:
         for resource, value in ((node.status.allocatable if node.status else None) or {}).items():

@@ -207,10 +207,16 @@ class NodeSpec(Struct, frozen=True):
     taints: list[Taint] | None = None
 
 
+class Address(Struct, frozen=True):
+    type: str = ""
+    address: str = ""
+
+
 class NodeStatus(Struct, frozen=True):
     allocatable: Quantities | None = None
     capacity: Quantities | None = None
     conditions: list[Condition] | None = None
+    addresses: list[Address] | None = None
 
 
 class Node(Struct, frozen=True):

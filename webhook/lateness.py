@@ -16,10 +16,9 @@ _CLOCK_MOVED_S = 600.0
 
 
 @dataclass(slots=True)
-class Readings:
-    """A node's readings so far: what the last one told, and the least lag between the two clocks."""
+class Lag:
+    """The least lag seen so far between a source's clock, as it stamps a node's readings, and ours."""
 
-    told: float | tuple[float, float] | None = None
     least_lag: float = np.inf
     taken: int = 0
 

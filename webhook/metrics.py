@@ -8,6 +8,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from webhook.admission import Answer
 from webhook.cluster import Cluster
 from webhook.reasons import Outcome, Reason
+from webhook.snapshot import State
+from webhook.usage.answer import Report
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0)
 
@@ -43,9 +45,28 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
-        self.usage_failures = Counter(
+        self._usage_failures = Counter(
             "trimtab_usage_poll_failures_total",
-            "Polls of the usage source that failed.",
+            "Polls of a usage source that failed, wholly or in part.",
+            ["source"],
+            registry=self.registry,
+        )
+        self._usage_up = Gauge(
+            "trimtab_usage_source_up",
+            "Whether a usage source's last poll succeeded.",
+            ["source"],
+            registry=self.registry,
+        )
+        self._usage_nodes = Gauge(
+            "trimtab_usage_source_nodes",
+            "Nodes of which a usage source's last answer had a reading, or none.",
+            ["source", "state"],
+            registry=self.registry,
+        )
+        self._usage_unused = Gauge(
+            "trimtab_usage_source_unused",
+            "Series and values of a usage source's last answer that were not used, by why.",
+            ["source", "reason"],
             registry=self.registry,
         )
         self.pod_usage_failures = Counter(
@@ -83,10 +104,27 @@ class Metrics:
         self._counters[key].inc()
         self._latency.observe(seconds)
 
+    def observe_usage(self, source: str, report: Report | None) -> None:
+        """Note what became of one answer of a usage source; None where it gave none."""
+        up = report is not None and not report.errors
+        self._usage_failures.labels(source).inc(not up)
+        self._usage_up.labels(source).set(up)
+        if report is not None:
+            self._usage_nodes.labels(source, "matched").set(report.matched)
+            self._usage_nodes.labels(source, "silent").set(report.silent.count)
+            self._usage_unused.labels(source, "unmatched").set(report.unmatched.count)
+            self._usage_unused.labels(source, "ambiguous").set(report.ambiguous.count)
+            self._usage_unused.labels(source, "invalid").set(report.invalid.count)
+
+    def forget_usage(self) -> None:
+        """Drop what was last seen of the usage sources: the policy names others."""
+        for gauge in (self._usage_up, self._usage_nodes, self._usage_unused):
+            gauge.clear()
+
     async def render(self, cluster: Cluster, states: Mapping[str, int]) -> bytes:
         """Return the exposition text, made in a thread so that no Pod waits for it."""
-        for state, count in states.items():
-            self._nodes.labels(state).set(count)
+        for state in State:
+            self._nodes.labels(state.name.lower()).set(states.get(state.name.lower(), 0))
         self._pods.set(cluster.pods)
         self._ledger.labels("in-flight").set(cluster.ledger.in_flight)
         self._ledger.labels("bound").set(cluster.ledger.unseen)

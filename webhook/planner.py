@@ -7,7 +7,7 @@ that the sample holds several good ones, in few tiers that are steep at the top.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from webhook.load import View
 from webhook.reasons import Reason
 from webhook.scorers import Scorer
 from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
+from webhook.thresholds import OFF, Thresholds
 
 MAX_WEIGHT = 100
 MAX_TERMS = 20
@@ -63,18 +64,20 @@ class Profile:
     scorers: tuple[Weighted, ...]
     strength: float = 1.0
     percentage_of_nodes_to_score: int = 0
+    thresholds: Thresholds = OFF
 
 
 @dataclass(frozen=True, slots=True)
 class Considered:
     """What is known of every row, each of shape (size,).
 
-    `feasible` could take the Pod, `candidates` may be named; `parts` are what each scorer gives and
-    `total` is their weighted mean (NaN: nothing to say).
+    `feasible` could take the Pod, `candidates` may be named, `over` could be but for a threshold; `parts`
+    are what each scorer gives and `total` is their weighted mean (NaN: nothing to say).
     """
 
     feasible: Mask
     candidates: Mask
+    over: Mask
     parts: Mapping[str, FloatArray]
     total: FloatArray
 
@@ -117,18 +120,13 @@ def plan(
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
     named, and the weights stay below the smallest difference that they make.
     """
-<<<<<<< HEAD
     ceiling = room(pod, preferred, nodes)
     if ceiling == 0:
-=======
-    ceiling = room(pod, preferred)
-    if ceiling == 0 or pod.asked * nodes.pods.shapes > MAX_COMPARISONS:
->>>>>>> filters
         return Reason.USER_TERMS
     seen = consider(pod, preferred, nodes, view, profile)
     rows = np.flatnonzero(seen.candidates)
     if rows.size == 0:
-        return Reason.NO_CANDIDATES
+        return Reason.OVER_THRESHOLDS if seen.over.any() else Reason.NO_CANDIDATES
     scores = seen.total[rows]
     usable = np.isfinite(scores)
     rows, scores = rows[usable], scores[usable]
@@ -154,16 +152,9 @@ def plan(
 
 def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot) -> int:
     """Return the largest weight that the user's own terms leave to others; 0 where none is to be added."""
-<<<<<<< HEAD
     if _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS:
         return 0
     if pod.asked > filters.MAX_POD_REQUIREMENTS or pod.asked * nodes.pods.shapes > MAX_COMPARISONS:
-=======
-    if (
-        pod.asked > filters.MAX_POD_REQUIREMENTS
-        or _size(pod.required or ()) + _size([term.preference for term in preferred]) > MAX_USER_TERMS
-    ):
->>>>>>> filters
         return 0
     if any(_names_hosts(term.preference) for term in preferred):
         return 0
@@ -180,8 +171,11 @@ def consider(
     """Filter and score every row: what a plan is made of."""
     feasible = filters.feasible(pod, nodes)
     candidates = _candidates(pod, preferred, nodes, feasible)
+    over = candidates & profile.thresholds.over(view)
+    candidates = candidates & ~over
+    view = replace(view, candidates=candidates)
     parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
-    return Considered(feasible, candidates, parts, total_score(parts, profile))
+    return Considered(feasible, candidates, over, parts, total_score(parts, profile))
 
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:

@@ -14,10 +14,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from webhook import kube, usage
+from webhook import kube
 from webhook.api import Api, ApiError
 from webhook.cluster import Cluster
 from webhook.quantity import QuantityError
+from webhook.usage import metricsapi
 
 LOG = logging.getLogger(__name__)
 
@@ -139,7 +140,7 @@ def reading(item: kube.PodMetrics) -> Reading:
         item.metadata.name or "",
         _sum(item, kube.CPU),
         _sum(item, kube.MEMORY),
-        usage.seconds_of(item.timestamp),
+        metricsapi.seconds_of(item.timestamp),
     )
 
 

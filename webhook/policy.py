@@ -1,21 +1,24 @@
 """The ScoringPolicy: its schema, strict loading with every problem at once, the defaults. No I/O here."""
 
 import hashlib
-import math
+import re
 import reprlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from webhook import kube, strictyaml
 from webhook.estimate import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES, Estimator, Shares
 from webhook.planner import Profile, Weighted
 from webhook.quantity import QuantityError
-from webhook.scorers import SCORERS
+from webhook.scorers import SCORERS, Scorer
+from webhook.sources import METRICS_API_ALONE, TYPES, PrometheusEntry, Source
+from webhook.thresholds import OFF, Thresholds
 
 API_VERSION = "trimtab.dev/v1alpha1"
 KIND = "ScoringPolicy"
@@ -77,13 +80,15 @@ class ProfileEntry(_Strict):
         "least-requested": ScorerEntry(weight=0.1),
         "balance": ScorerEntry(weight=1.0),
     }
+    thresholds: Thresholds = OFF
     strength: Annotated[float, Field(ge=0.05, le=1)] = 1.0
 
 
 class UsageEntry(_Strict):
-    """Readings: how long one counts after it last changed, in seconds."""
+    """Readings: how long one counts after it last changed, in seconds, and where they come from, in order."""
 
     staleAfterSeconds: Annotated[float, Field(ge=1, le=3600)] = 180.0  # noqa: N815, Kubernetes field style
+    sources: Annotated[list[Source], Field(min_length=1, max_length=8)] = [*METRICS_API_ALONE]
 
 
 Share = Annotated[float, Field(ge=0, le=10)]
@@ -150,6 +155,7 @@ class Policy:
     hash: str
     profile: Profile
     stale_after_s: float
+    sources: tuple[Source, ...]
     estimator: Estimator
     scheduler_names: frozenset[str]
     full_audit: bool
@@ -180,34 +186,35 @@ def _compile(document: Document, digest: str) -> Policy:
     problems: list[Problem] = []
     scorers: list[Weighted] = []
     for name, entry in document.profile.scorers.items():
-        path = f"profile.scorers.{name}"
         if name not in SCORERS:
             problems.append(_unknown(name))
             continue
-        bad = _problems_in_args(name, entry.args)
-        problems += bad
-        if bad:
-            continue
         try:
-            scorer = SCORERS[name](**entry.args)
-        except ValueError as error:
-            problems.append(Problem(f"{path}.args", str(error)))
+            made = scorer(name, entry.args)
+        except ConfigError as error:
+            problems += error.problems
             continue
         if entry.enabled and entry.weight > 0:
-            scorers.append(Weighted(name, scorer, entry.weight))
+            scorers.append(Weighted(name, made, entry.weight))
     if not scorers and not problems:
         problems.append(
             Problem("profile.scorers", "expected at least one scorer that is enabled with a weight above 0")
         )
+    problems += _problems_in_series(document.usage.sources)
+    problems += _unknown_series(document.usage.sources, scorers, document.profile.thresholds)
     if problems:
         raise ConfigError(problems)
     return Policy(
         name=document.metadata.name,
         hash=digest,
         profile=Profile(
-            tuple(scorers), document.profile.strength, document.scheduler.percentageOfNodesToScore
+            tuple(scorers),
+            document.profile.strength,
+            document.scheduler.percentageOfNodesToScore,
+            document.profile.thresholds,
         ),
         stale_after_s=document.usage.staleAfterSeconds,
+        sources=tuple(document.usage.sources),
         estimator=_estimator(document.expectedUsage),
         scheduler_names=frozenset(document.scheduler.names),
         full_audit=document.audit.verbosity == "full",
@@ -222,24 +229,57 @@ def _estimator(entry: ExpectedUsageEntry) -> Estimator:
     return Estimator(cpu, memory, entry.learn)
 
 
-def _problems_in_args(scorer: str, args: dict[str, Any]) -> list[Problem]:
-    known = [field.name for field in fields(SCORERS[scorer])]  # type: ignore[arg-type]
-    expected = f"expected one of {', '.join(known)}" if known else "expected no arguments"
+def _problems_in_series(entries: Iterable[Source]) -> list[Problem]:
+    """Find names that two sources would both give numbers to."""
     problems: list[Problem] = []
-    for key, value in args.items():
-        path = f"profile.scorers.{scorer}.args.{key}"
-        if key not in known:
-            problems.append(Problem(path, f"unknown argument; {expected}"))
-        elif not _is_number(value):
-            problems.append(Problem(path, f"expected a number, found {reprlib.repr(value)}"))
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        named = set(entry.series) if isinstance(entry, PrometheusEntry) else set[str]()
+        problems += [
+            Problem(f"usage.sources.{index}.series.{name}", "expected a name that no other source has")
+            for name in sorted(named & seen)
+        ]
+        seen |= named
     return problems
 
 
-def _is_number(value: object) -> bool:
+def _unknown_series(
+    sources: Iterable[Source], scorers: Iterable[Weighted], thresholds: Thresholds
+) -> list[Problem]:
+    """Find series that are asked for and no source has: they would never say anything."""
+    known = {name for entry in sources if isinstance(entry, PrometheusEntry) for name in entry.series}
+    asking: list[tuple[str, Any]] = [(f"profile.scorers.{each.name}.args", each.scorer) for each in scorers]
+    asking.append(("profile.thresholds", thresholds))
+    return [
+        Problem(f"{path}.{to_camel(each.name)}", f"expected a name in usage.sources.*.series, found {name!r}")
+        for path, holder in asking
+        for each in fields(holder)
+        if each.name.endswith("series") and (name := getattr(holder, each.name)) and name not in known
+    ]
+
+
+def scorer(name: str, args: Mapping[str, Any]) -> Scorer:
+    """Return a scorer with its arguments; raise ConfigError with every problem in them."""
+    kind = SCORERS[name]
     try:
-        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:
-        return False
+        made: Scorer = TypeAdapter(kind).validate_python(dict(args))
+    except ValidationError as error:
+        raise ConfigError([_problem_in_args(name, item) for item in error.errors()]) from None
+    return made
+
+
+def _problem_in_args(scorer: str, error: Any) -> Problem:
+    path = ".".join(["profile.scorers", scorer, "args", *map(str, error["loc"])])
+    if error["type"] == "value_error":
+        return Problem(path, str(error["ctx"]["error"]))
+    if error["type"] == "unexpected_keyword_argument" and len(error["loc"]) == 1:
+        return Problem(path, f"unknown argument; {_expected_args(scorer)}")
+    return Problem(path, _message(error))
+
+
+def _expected_args(scorer: str) -> str:
+    known = [to_camel(each.name) for each in fields(SCORERS[scorer]) if each.init]  # type: ignore[arg-type]
+    return f"expected one of {', '.join(known)}" if known else "expected no arguments"
 
 
 def _problems_in_scorers(data: dict[str, Any]) -> list[Problem]:
@@ -254,7 +294,10 @@ def _problems_in_scorers(data: dict[str, Any]) -> list[Problem]:
         if name not in SCORERS:
             problems.append(_unknown(name))
         elif isinstance(args, dict):
-            problems += _problems_in_args(name, args)
+            try:
+                scorer(name, args)
+            except ConfigError as error:
+                problems += error.problems
     return problems
 
 
@@ -265,13 +308,39 @@ def _unknown(name: str) -> Problem:
 
 
 def _problem(error: Any) -> Problem:
-    path = ".".join(map(str, error["loc"])) or "policy.yaml"
+    # A source's place in the document is followed by its type, which is no key.
+    places = [place for index, place in enumerate(error["loc"]) if error["loc"][:2] != _SOURCES or index != 3]
+    path = ".".join(map(str, places)) or "policy.yaml"
     if error["type"] == "extra_forbidden":
         return Problem(path, "unknown key")
     if error["type"] == "missing":
         return Problem(path, f"missing; {_EXPECTED.get(path, 'expected a value')}")
-    message = error["msg"].replace("Input should be", "expected").replace("a valid dictionary", "a mapping")
-    return Problem(path, f"{message}, found {reprlib.repr(error['input'])}")
+    if error["type"] in ("union_tag_not_found", "union_tag_invalid"):
+        found = error["input"].get("type") if isinstance(error["input"], dict) else None
+        return Problem(f"{path}.type", f"expected one of {', '.join(TYPES)}, found {reprlib.repr(found)}")
+    if error["type"] == "value_error":
+        return Problem(path, str(error["ctx"]["error"]))
+    return Problem(path, _message(error))
 
 
+def _message(error: Any) -> str:
+    if error["type"] == "unexpected_keyword_argument":
+        return "unknown key"
+    message = error["msg"]
+    for theirs, ours in _WORDS:
+        message = theirs.sub(ours, message)
+    return f"{message}, found {reprlib.repr(error['input'])}"
+
+
+_WORDS = tuple(
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        ("^Input should be", "expected"),
+        (r"^\w+ should have", "expected"),
+        ("a valid dictionary|a dictionary or an instance of \\w+", "a mapping"),
+        ("a valid (tuple|list)", "a list"),
+        (" after validation, not .*", ""),
+    )
+)
+_SOURCES = ("usage", "sources")
 _EXPECTED = {"apiVersion": f"expected {API_VERSION}", "kind": f"expected {KIND}"}

@@ -32,6 +32,7 @@ class Reason(StrEnum):
     # Ours, but nothing is injected: the decision annotation says so.
     CACHE_COLD = "cache-cold"
     NO_CANDIDATES = "no-candidates"
+    OVER_THRESHOLDS = "over-thresholds"
     EQUAL_SCORES = "equal-scores"
     USER_TERMS = "user-terms"
     SHADOW = "shadow"

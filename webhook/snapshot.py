@@ -7,11 +7,15 @@ re-created under its old name. Times are the caller's monotonic clock, in second
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 import numpy.typing as npt
 
 from webhook import kube
+from webhook.bindings import Bindings
+from webhook.columns import Columns
+from webhook.history import History
 from webhook.pods import Bound, Pods, Shape
 from webhook.volumes import Volumes
 
@@ -26,11 +30,17 @@ _FIXED = (kube.CPU, kube.MEMORY, kube.EPHEMERAL, kube.PODS)
 # A cluster has a handful of extended resources; a Pod that is bound by its author can invent any number.
 MAX_RESOURCES = 64
 
-# A reading above this many times the allocatable amount is a slip of units, not a use.
+# A reading above this many times the allocatable amount is a slip of units, not a use; and so is one below
+# this part of it but for zero: bytes told as mebibytes or larger, or as a fraction.
 PLAUSIBLE = 4.0
+LEAST = 2.0**-18
 
 # What a new row holds, where that is not zero.
 _BLANK = {"changed_at": -np.inf, "capacity": 1.0, "void": 1.0}
+
+# virtual-kubelet says of its nodes that they are none; kwok's documentation labels its own like this.
+_VIRTUAL_TYPES = ("virtual-kubelet", "kwok")
+_VIRTUAL_TAINT = "virtual-kubelet.io/provider"
 
 Taints = frozenset[tuple[str, str, str]]
 
@@ -52,13 +62,35 @@ class Domains:
         return mask
 
 
+class State(IntEnum):
+    """What is known of a node's use of one resource, from best to worst; only FRESH contributes a number.
+
+    VIRTUAL is a node without any reading that says it is not a machine, so that none is to be expected.
+    """
+
+    FRESH = 0
+    VIRTUAL = 1
+    STALE = 2
+    MISSING = 3
+    INVALID = 4
+
+
+@dataclass(slots=True)
+class Series:
+    """Numbers of one name, by row, with the time at which each was last told."""
+
+    values: FloatArray
+    told_at: FloatArray
+
+
 class Snapshot:
     """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
 
     Shapes: `allocatable`, `requested` (resources, rows) int64; `scored` (2, rows) int64, requests with
-    the scheduler's scoring defaults; `limits` (2, rows) int64, a Pod without one adds nothing; `used`,
+    the scheduler's scoring defaults; `limits` (2, rows) int64, of each Pod no less than its requests; `used`,
     `unseen`, `reserved` (2, rows) float64. CPU in milli-CPU, memory in bytes. `used` means nothing where
-    `fresh()` is false.
+    `fresh()` is false. `changed_at` and `invalid` (2, rows) say of each resource when its reading last
+    changed and whether it could be believed; `virtual` (rows) marks nodes of which none is to be expected.
     """
 
     def __init__(self, capacity: int = 64) -> None:
@@ -79,6 +111,9 @@ class Snapshot:
         self._free: list[int] = []
         self._labels: list[Mapping[str, str]] = []
         self._nodes: list[kube.Node | None] = []
+        self.columns = Columns(self._nodes)
+        self.history = History()
+        self.bindings = Bindings()
         self._pods_on: list[int] = []
         self.allocatable: IntArray = np.zeros((len(_FIXED), capacity), np.int64)
         # For dividing by: allocatable CPU and memory, and where a node has none, 1 with 1 used of it.
@@ -94,9 +129,11 @@ class Snapshot:
         self.ready: Mask = np.zeros(capacity, np.bool_)
         self.unschedulable: Mask = np.zeros(capacity, np.bool_)
         self.nameable: Mask = np.zeros(capacity, np.bool_)
-        self.invalid: Mask = np.zeros(capacity, np.bool_)
+        self.virtual: Mask = np.zeros(capacity, np.bool_)
+        self.invalid: Mask = np.zeros((2, capacity), np.bool_)
         self.taint_set: IntArray = np.zeros(capacity, np.int64)
-        self.changed_at: FloatArray = np.full(capacity, -np.inf)
+        self.changed_at: FloatArray = np.full((2, capacity), -np.inf)
+        self.series: dict[str, Series] = {}
 
     def row(self, name: str) -> int | None:
         """Return the row of a node name, or None where neither a Node nor a Pod ever named it."""
@@ -124,21 +161,60 @@ class Snapshot:
             self._domains[key] = found
         return found
 
+    def node(self, row: int) -> kube.Node | None:
+        """Return the Node of a row; None where only bound Pods name it."""
+        return self._nodes[row]
+
+    def label_values(self, key: str) -> list[str]:
+        """Return the values that the domains of a topology key stand for, in the order of their numbers."""
+        return list(self.label_index.get(key, ()))
+
     def fresh(self, now: float, stale_after: float) -> Mask:
-        """Rows whose reading last changed no longer than `stale_after` seconds ago and was valid."""
-        changed = self.changed_at[: self.size]
-        return (changed >= now - stale_after) & ~self.invalid[: self.size] & self.exists[: self.size]
+        """Tell per resource and row, shape (2, size), whether the reading may be used.
+
+        It was valid, and last changed no longer than `stale_after` seconds ago.
+        """
+        size = self.size
+        known = self.changed_at[:, :size] >= now - stale_after
+        known &= ~self.invalid[:, :size]
+        known &= self.exists[:size]
+        return known
+
+    def state(self, row: int, now: float, stale_after: float) -> tuple[State, State]:
+        """Return the state of a node's CPU and memory reading."""
+        cpu, memory = self.state_codes(np.array([row]), now, stale_after)[:, 0]
+        return State(cpu), State(memory)
 
     def states(self, now: float, stale_after: float) -> dict[str, int]:
-        """Count the nodes by the state of their reading."""
-        fresh = int(self.fresh(now, stale_after).sum())
-        if fresh == self.count:
-            return {"fresh": fresh, "stale": 0, "missing": 0, "invalid": 0}
-        exists = self.exists[: self.size]
-        invalid = self.invalid[: self.size] & exists
-        missing = int((exists & ~invalid & np.isneginf(self.changed_at[: self.size])).sum())
-        stale = self.count - fresh - missing - int(invalid.sum())
-        return {"fresh": fresh, "stale": stale, "missing": missing, "invalid": int(invalid.sum())}
+        """Count the nodes by the state of their readings; `virtual` is there only where there is one.
+
+        A node counts by the worse of its two resources. A resource of which no node ever had a reading
+        is not what the sources tell, and does not count.
+        """
+        size = self.size
+        told = (self.changed_at[:, :size] > -np.inf).any(axis=1)
+        counts = slice(None) if told.all() or not told.any() else np.flatnonzero(told)
+        fresh = self.fresh(now, stale_after)[counts].all(axis=0)
+        counted = [0] * len(State)
+        rest = self.count - int(fresh.sum())
+        if rest:
+            rows = np.flatnonzero(self.exists[:size] & ~fresh)
+            worst = self.state_codes(rows, now, stale_after)[counts].max(axis=0)
+            counted = np.bincount(worst, minlength=len(State)).tolist()
+        counted[State.FRESH] = self.count - rest
+        shown = (State.FRESH, State.STALE, State.MISSING, State.INVALID)
+        found = {state.name.lower(): counted[state] for state in shown}
+        if counted[State.VIRTUAL]:
+            found["virtual"] = counted[State.VIRTUAL]
+        return found
+
+    def state_codes(self, rows: IntArray, now: float, stale_after: float) -> IntArray:
+        """Return the `State` of the CPU and memory reading of those rows' nodes, shape (2, rows)."""
+        changed = self.changed_at[:, rows]
+        states = np.where(changed >= now - stale_after, State.FRESH, State.STALE)
+        unknown = np.where(self.virtual[rows], State.VIRTUAL, State.MISSING)
+        states = np.where(np.isneginf(changed), unknown, states)
+        return np.where(self.invalid[:, rows], State.INVALID, states)
 
     # Nodes
 
@@ -147,13 +223,18 @@ class Snapshot:
         name = node.metadata.name or ""
         known = self._rows.get(name)
         stored = None if known is None else self._nodes[known]
-        if stored is not None and _same(stored, node):
+        if known is not None and stored is not None and _same(stored, node):
+            # Annotations and addresses are read from the Node itself.
+            self._nodes[known] = node
+            if stored.metadata.annotations != node.metadata.annotations:
+                self.columns.set(known)
             return
         listed = (node.status.allocatable if node.status else None) or {}
         # Before anything changes: a bad quantity raises.
         amounts = {resource: kube.amount(resource, value) for resource, value in listed.items()}
         row = self._claim(name)
         self._nodes[row] = node
+        self.columns.set(row)
         if not self.exists[row]:
             self.exists[row] = True
             self.count += 1
@@ -164,6 +245,9 @@ class Snapshot:
         self.unschedulable[row] = bool(spec.unschedulable)
         self.ready[row] = kube.is_ready(node)
         self.taint_set[row] = self._taints(spec.taints or ())
+        self.virtual[row] = labels.get("type") in _VIRTUAL_TYPES or any(
+            taint.key == _VIRTUAL_TAINT for taint in spec.taints or ()
+        )
         self._set_allocatable(row, amounts)
 
     def remove_node(self, name: str) -> None:
@@ -171,12 +255,17 @@ class Snapshot:
         if row is None or not self.exists[row]:
             return
         self._nodes[row] = None
+        self.columns.set(row)
+        self.history.clear(row)
+        self.bindings.clear(row)
         self.exists[row] = False
         self.count -= 1
         self._relabel(row, {})
         self._set_allocatable(row, {})
-        self.changed_at[row] = -np.inf
-        self.invalid[row] = False
+        self.changed_at[:, row] = -np.inf
+        self.invalid[:, row] = False
+        for series in self.series.values():
+            series.told_at[row] = -np.inf
         self._release(row)
 
     def node_names(self) -> list[str]:
@@ -200,16 +289,59 @@ class Snapshot:
     # Usage
 
     def set_usage(self, row: int, cpu_milli: float, memory_bytes: float, changed_at: float) -> bool:
-        """Store a changed reading; return whether it is valid. An invalid one contributes nothing."""
-        reading = np.array((cpu_milli, memory_bytes))
-        bound = PLAUSIBLE * self.allocatable[:2, row]
-        valid = bool(np.all(np.isfinite(reading)) and np.all(reading >= 0))
-        valid = valid and not bool(np.any((bound > 0) & (reading > bound)))
-        self.invalid[row] = not valid
+        """Store a changed reading of both resources; return whether both are valid."""
+        cpu = self.set_reading(row, CPU, cpu_milli, changed_at)
+        return self.set_reading(row, MEMORY, memory_bytes, changed_at) and cpu
+
+    def set_reading(self, row: int, resource: int, value: float, changed_at: float) -> bool:
+        """Store a changed reading of CPU or MEMORY; return whether it is valid.
+
+        An invalid one contributes nothing until the next.
+        """
+        valid = self.is_plausible(row, resource, value)
+        self.invalid[resource, row] = not valid
         if valid:
-            self.used[:, row] = reading
-        self.changed_at[row] = changed_at
+            self.used[resource, row] = value
+            self.history.push(row, resource, value, changed_at)
+        self.changed_at[resource, row] = changed_at
         return valid
+
+    def is_plausible(self, row: int, resource: int, value: float) -> bool:
+        """Tell whether a node can use that much: neither NaN, infinite nor negative, nor a slip of units."""
+        allocatable = float(self.allocatable[resource, row])
+        if not 0.0 <= value < np.inf:
+            return False
+        return not allocatable or value == 0.0 or LEAST * allocatable <= value <= PLAUSIBLE * allocatable
+
+    # Numbers of the user's own
+
+    def set_series(self, name: str, row: int, value: float, now: float) -> None:
+        """Store a node's number of that name, as told at `now`; one that is not finite is none."""
+        if not np.isfinite(value):
+            return
+        series = self.series.get(name)
+        if series is None:
+            rows = self.exists.shape[0]
+            series = self.series[name] = Series(np.zeros(rows), np.full(rows, -np.inf))
+        series.values[row] = value
+        series.told_at[row] = now
+
+    def series_values(self, name: str, now: float, stale_after: float) -> FloatArray:
+        """Return the numbers of a name, shape (size,): NaN where none was told in the last `stale_after` s.
+
+        Unlike a reading, a number that stays the same stays fresh for as long as it is told.
+        """
+        series = self.series.get(name)
+        if series is None:
+            return np.full(self.size, np.nan)
+        told_at = series.told_at[: self.size]
+        values: FloatArray = np.where(told_at >= now - stale_after, series.values[: self.size], np.nan)
+        return values
+
+    def keep_series(self, names: Iterable[str]) -> None:
+        """Forget every series but those named."""
+        kept = set(names)
+        self.series = {name: series for name, series in self.series.items() if name in kept}
 
     # Rows
 
@@ -244,6 +376,10 @@ class Snapshot:
             if isinstance(value, np.ndarray):
                 more = np.full_like(value, _BLANK.get(attribute, 0))
                 setattr(self, attribute, np.concatenate((value, more), axis=-1))
+        for series in self.series.values():
+            blank = np.full_like(series.told_at, -np.inf)
+            series.values = np.concatenate((series.values, np.zeros_like(series.values)))
+            series.told_at = np.concatenate((series.told_at, blank))
 
     # Parts of a Node
 
@@ -295,8 +431,8 @@ class Snapshot:
         column[PODS] += sign
         self.scored[0, row] += sign * requests.score_cpu_milli
         self.scored[1, row] += sign * requests.score_memory_bytes
-        self.limits[0, row] += sign * limits.cpu_milli
-        self.limits[1, row] += sign * limits.memory_bytes
+        self.limits[0, row] += sign * max(limits.cpu_milli, requests.cpu_milli)
+        self.limits[1, row] += sign * max(limits.memory_bytes, requests.memory_bytes)
         for resource, value in requests.extended:
             index = self._column(resource)
             if index is not None:

@@ -1,34 +1,32 @@
 """Something breaks while Pods are created: none is refused, and steering resumes by itself."""
 
 import base64
-import json
 import ssl
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
 from certs import pki
 
 from ..builders import make_pod
-from ..cluster import parts, topology, waiting
+from ..cluster import parts, topology, usage, waiting
 from ..cluster.control_plane import ControlPlane
 from ..cluster.simulation import Simulation
 from ..cluster.trimtab import NAME, NAMESPACE, WEBHOOK, Trimtab
-from . import balance
+from . import balance, policies
 from .conftest import STEERED, Json, MakeNamespace, counted, create, decision, terms
+from .policies import decided_now
 
 BURST = 300
 KILLED_AFTER = 60  # Pods
 WITHIN_S = 90
 
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/trimtab-tls"
-POLICY = f"/api/v1/namespaces/{NAMESPACE}/configmaps/scoring-policy"
-MANIFESTS = Path(__file__).parents[2] / "manifests"
 CANNOT_WRITE = "answered 403"
 BAD_POLICY = "the one before stays"
+NO_READINGS = "no node has a fresh reading any more"
 STALE_AFTER_S = 12  # more than metrics-server's own ten seconds between readings
 SERVICE_NAMES = pki.service_names(NAME, NAMESPACE)
 
@@ -195,7 +193,7 @@ def test_without_its_config_map_decisions_go_on_with_the_built_in_policy(
 ) -> None:
     assert decided_now(plane)["policy"] == "custom"
 
-    plane.request("DELETE", POLICY)
+    plane.request("DELETE", policies.CONFIG_MAP)
     hold_until(
         lambda: decided_now(plane)["hash"] == "built-in",
         lambda: decided_now(plane)["outcome"] == "steered",
@@ -203,7 +201,7 @@ def test_without_its_config_map_decisions_go_on_with_the_built_in_policy(
     )
     assert decided_now(plane)["policy"] == "built-in"
 
-    write_policy(plane, "custom")
+    policies.write(plane, "custom")
     hold_until(
         lambda: decided_now(plane)["policy"] == "custom",
         lambda: decided_now(plane)["outcome"] == "steered",
@@ -217,7 +215,11 @@ def test_a_policy_that_cannot_be_read_leaves_the_last_good_one_in_force(
     log = trimtab.replicas[0].process.log
     said, good = log.read_text().count(BAD_POLICY), decided_now(plane)
 
-    plane.request("PATCH", POLICY, {"data": {"policy.yaml": "kind: ScoringPolicy\nprofile: {strength: 7}\n"}})
+    plane.request(
+        "PATCH",
+        policies.CONFIG_MAP,
+        {"data": {"policy.yaml": "kind: ScoringPolicy\nprofile: {strength: 7}\n"}},
+    )
     hold_until(
         lambda: log.read_text().count(BAD_POLICY) > said,
         lambda: decided_now(plane)["hash"] == good["hash"],
@@ -245,14 +247,18 @@ def test_after_a_crash_of_the_api_server_steering_resumes_and_bindings_are_seen(
     )
 
 
-def test_without_its_source_of_readings_decisions_go_on(
+def test_without_its_source_of_readings_decisions_go_on_by_requests_and_say_so(
     plane: ControlPlane,
     simulation: Simulation,
     nodes: dict[str, topology.SimulatedNode],
     trimtab: Trimtab,
     custom_policy: None,
 ) -> None:
-    write_policy(plane, "impatient", stale_after_s=STALE_AFTER_S)
+    policies.write(
+        plane, "impatient", usage={"staleAfterSeconds": STALE_AFTER_S}, audit={"verbosity": "full"}
+    )
+    log = trimtab.replicas[0].process.log
+    said = log.read_text().count(NO_READINGS)
     seen: list[Json] = []
 
     def all_are(state: str) -> bool:
@@ -266,38 +272,81 @@ def test_without_its_source_of_readings_decisions_go_on(
         )
         return seen[-1]
 
-    wait_for("fresh")
+    # With readings the idle ones are named, by their use.
+    assert max(nodes[name].base_cores / nodes[name].cores for name in first_names(wait_for("fresh"))) < 0.3
     simulation.metrics_server.stop()
     try:
-        print(f"without metrics-server: {wait_for('stale')}", flush=True)
-        assert trimtab.metrics()["trimtab_usage_poll_failures_total"] > 0
+        stale = wait_for("stale")
+        print(f"without metrics-server: {stale}", flush=True)
+        metrics = trimtab.metrics()
+        assert metrics['trimtab_usage_poll_failures_total{source="metrics.k8s.io"}'] > 0
+        assert metrics['trimtab_usage_source_up{source="metrics.k8s.io"}'] == 0
+        assert metrics['trimtab_nodes{usage="stale"}'] == len(nodes)
     finally:
         simulation.metrics_server.start()
-    wait_for("fresh")
-    # By what Pods request where no reading counts: the nodes differ in size.
+    # By what Pods request, where nothing runs but the one that asks: the larger nodes, whatever they use.
+    assert {nodes[name].cores for name in first_names(stale)} == {16}
+    assert log.read_text().count(NO_READINGS) == said + 1
+    assert max(nodes[name].base_cores / nodes[name].cores for name in first_names(wait_for("fresh"))) < 0.3
+    assert trimtab.metrics()['trimtab_usage_source_up{source="metrics.k8s.io"}'] == 1
     assert {one["outcome"] for one in seen} == {"steered"}
+
+
+def test_no_node_is_named_because_it_is_unknown(
+    plane: ControlPlane,
+    simulation: Simulation,
+    nodes: dict[str, topology.SimulatedNode],
+    trimtab: Trimtab,
+    custom_policy: None,
+) -> None:
+    policies.write(plane, "impatient", usage={"staleAfterSeconds": STALE_AFTER_S})
+    policies.wait_for(plane, "impatient")
+    load = {name: node.base_cores / node.cores for name, node in nodes.items()}
+    # The hottest must not look idle; and of one of the coolest nobody knows any more that it is.
+    hot = sorted(nodes, key=lambda name: -load[name])[:10]
+    cool = min(nodes, key=lambda name: load[name])
+    silent = {*hot, cool}
+
+    def wait_for(**counts: int) -> Json:
+        waiting.until(
+            lambda: counts.items() <= decided_now(plane)["nodes"].items(), f"{counts}", timeout_s=WITHIN_S
+        )
+        return create(plane, make_pod(namespace=STEERED, cpu="10m"), dry_run=True)
+
+    assert cool in hosts(wait_for(fresh=len(nodes)))
+    try:
+        for name in silent:
+            simulation.set_readings(name, usage.SILENT)
+        named = hosts(wait_for(fresh=len(nodes) - len(silent), stale=len(silent)))
+        assert len(named) > 10
+        assert not named & silent
+    finally:
+        for name in silent:
+            simulation.set_readings(name, None)
+    assert cool in hosts(wait_for(fresh=len(nodes)))
+
+
+def first_names(decided: Json) -> set[str]:
+    return {name for name, _, _ in decided["names"]}
+
+
+def hosts(pod: Json) -> set[str]:
+    """Return all hosts that the Pod's preferred terms name."""
+    return {
+        value
+        for term in terms(pod)
+        for expression in term["preference"]["matchExpressions"]
+        for value in expression["values"]
+    }
 
 
 @pytest.fixture
 def custom_policy(plane: ControlPlane, trimtab: Trimtab) -> Iterator[None]:
     """A policy of the user's own is in force; afterwards there is none again, as after the installation."""
-    write_policy(plane, "custom")
-    waiting.until(lambda: decided_now(plane)["policy"] == "custom", "the policy in force", timeout_s=WITHIN_S)
+    policies.write(plane, "custom")
+    policies.wait_for(plane, "custom")
     yield
-    plane.request("PATCH", POLICY, {"data": None})
-    waiting.until(lambda: decided_now(plane)["policy"] == "built-in", "no policy", timeout_s=WITHIN_S)
-
-
-def write_policy(plane: ControlPlane, name: str, *, stale_after_s: float = 180) -> None:
-    """Put a policy into the ConfigMap, which is made where it is missing."""
-    plane.kubectl("apply", "-f", str(MANIFESTS / "policy.yaml"))
-    document = {
-        "apiVersion": "trimtab.dev/v1alpha1",
-        "kind": "ScoringPolicy",
-        "metadata": {"name": name},
-        "usage": {"staleAfterSeconds": stale_after_s},
-    }
-    plane.request("PATCH", POLICY, {"data": {"policy.yaml": json.dumps(document)}})
+    policies.remove(plane)
 
 
 def hold_until(check: Callable[[], bool], holds: Callable[[], bool], what: str) -> None:
@@ -308,13 +357,6 @@ def hold_until(check: Callable[[], bool], holds: Callable[[], bool], what: str) 
         return check()
 
     waiting.until(turn, what, timeout_s=WITHIN_S, poll_s=0.05)
-
-
-def decided_now(plane: ControlPlane) -> Json:
-    """Return the decision for a Pod that asks for next to nothing; there must be one."""
-    found = decision(create(plane, make_pod(namespace=STEERED, cpu="10m"), dry_run=True))
-    assert found is not None
-    return found
 
 
 def is_decided(plane: ControlPlane) -> bool:

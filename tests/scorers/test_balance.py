@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from webhook.load import View
+from tests.views import make_view
+from webhook import kube
 from webhook.scorers.balance import Balance
 
 # Used fractions of CPU and memory, the Pod included; score.
@@ -22,6 +23,32 @@ SCORES: dict[str, tuple[float, float, float]] = {
 
 @pytest.mark.parametrize(("cpu", "memory", "want"), SCORES.values(), ids=SCORES.keys())
 def test_scores(cpu: float, memory: float, want: float) -> None:
-    nodes = View(np.array([[cpu], [memory]]), np.full((2, 1), np.nan), np.ones(1, np.bool_))
+    nodes = make_view([[cpu], [memory]], [[np.nan], [np.nan]])
 
     assert Balance().score(nodes).tolist() == pytest.approx([want])
+
+
+GPU = "nvidia.com/gpu"
+
+# Used fractions of CPU and memory; accelerators, of which the Pod asks for two; score.
+WITH_ACCELERATORS: dict[str, tuple[float, float, int, float]] = {
+    "all equal": (0.5, 0.5, 4, 100.0),
+    # 0.2, 0.4 and 0.5 from their mean 1.1 / 3: squares 0.046667 over 3.
+    "three fractions": (0.2, 0.4, 4, 100 * (1 - (0.14 / 9) ** 0.5)),
+    "a node without: CPU and memory alone": (0.2, 0.4, 0, 90.0),
+}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "count", "want"), WITH_ACCELERATORS.values(), ids=WITH_ACCELERATORS.keys()
+)
+def test_accelerators(cpu: float, memory: float, count: int, want: float) -> None:
+    requests = kube.Requests(0, 0, 0, ((GPU, 2),), 0, 0)
+    nodes = make_view(
+        [[cpu] * 2, [memory] * 2],
+        nodes=[{"allocatable": {GPU: count}}, {"allocatable": {GPU: 4}}],
+        requests=requests,
+    )
+
+    assert Balance((GPU,)).score(nodes)[0] == pytest.approx(want)
+    assert Balance().score(nodes)[0] == pytest.approx(100 - 50 * abs(cpu - memory))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from webhook.load import View
+from tests.views import make_view
 from webhook.scorers.least_requested import LeastRequested
 
 # Requested fractions of CPU and memory, the Pod included; score.
@@ -21,6 +21,6 @@ SCORES: dict[str, tuple[float, float, float]] = {
 
 @pytest.mark.parametrize(("cpu", "memory", "want"), SCORES.values(), ids=SCORES.keys())
 def test_scores(cpu: float, memory: float, want: float) -> None:
-    nodes = View(np.full((2, 1), np.nan), np.array([[cpu], [memory]]), np.ones(1, np.bool_))
+    nodes = make_view([[np.nan], [np.nan]], [[cpu], [memory]])
 
     assert LeastRequested().score(nodes).tolist() == pytest.approx([want])

@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from webhook import kube, selectors
+from webhook import kube, selectors, wishes
 from webhook.pods import AffinityTerm, HostPort, host_ports, read_terms, required_terms, size
+from webhook.quantity import QuantityError
 from webhook.selectors import Selector, SelectorError
+from webhook.wishes import Wishes
 
 # Each requirement of a Pod affinity term or a spread constraint is held against every shape of Pods, while
 # all other reviews wait. Nobody needs as many as this.
@@ -46,6 +48,8 @@ class Demand:
     spread: tuple[SpreadConstraint, ...] = ()
     claims: tuple[str, ...] = ()
     asked: int = 0
+    limits: kube.Limits = kube.NO_LIMITS
+    wishes: Wishes = wishes.NONE
 
 
 def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
@@ -74,7 +78,17 @@ def demand(pod: kube.Pod, namespace: str | None = None) -> Demand:
         spread=read_spread(spec, labels, HARD) if readable else (),
         claims=_claims(spec),
         asked=asked,
+        limits=_limits(spec),
+        wishes=wishes.read(pod.metadata.annotations),
     )
+
+
+def _limits(spec: kube.PodSpec) -> kube.Limits:
+    """Return the limits; none where one cannot be read, as with a bound Pod's shape."""
+    try:
+        return kube.read_limits(spec)
+    except QuantityError:
+        return kube.NO_LIMITS
 
 
 def read_spread(spec: kube.PodSpec, labels: Mapping[str, str], action: str) -> tuple[SpreadConstraint, ...]:

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.load import View
-from webhook.scorers.base import MAX_SCORE
+from webhook.scorers.base import MAX_SCORE, Arguments
 from webhook.snapshot import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class LeastRequested:
+class LeastRequested(Arguments):
     """The scheduler's LeastAllocated (noderesources/least_allocated.go), CPU and memory alike.
 
     Mean over resources of 100 x (allocatable - requested - pod) / allocatable, 0 where over-requested.

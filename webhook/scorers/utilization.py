@@ -5,37 +5,45 @@ from dataclasses import dataclass
 import numpy as np
 
 from webhook.load import View
-from webhook.scorers.base import MAX_SCORE
+from webhook.scorers.base import MAX_SCORE, Measured, Weight
 from webhook.snapshot import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
-class Utilization:
+class Utilization(Measured):
     """100 - used %, the weighted mean over CPU and memory of 100 x (1 - (load + pod) / allocatable).
+
+    `dominant` is a further weight of the resource that is used more, as Koordinator's
+    dominantResourceWeight (pkg/scheduler/plugins/loadaware/load_aware.go).
 
     By default only CPU counts here: a hot CPU slows everyone on the node at once, while memory in use hurts
     only near its end, and `balance` keeps it level.
     """
 
-    cpu: float = 1.0
-    memory: float = 0.0
+    cpu: Weight = 1.0
+    memory: Weight = 0.0
+    dominant: Weight = 0.0
 
     def __post_init__(self) -> None:
-        for name, value in (("cpu", self.cpu), ("memory", self.memory)):
-            if not 0 <= value <= 100:
-                raise ValueError(f"{name}: expected a number from 0 to 100, found {value}")
-        if self.cpu + self.memory == 0:
-            raise ValueError("cpu: expected cpu or memory above 0, found both 0")
+        if self.cpu + self.memory + self.dominant == 0:
+            raise ValueError("expected cpu, memory or dominant above 0, found all 0")
 
     def score(self, nodes: View) -> FloatArray:
-        return utilization_score(nodes.used[0], nodes.used[1], self.cpu, self.memory)
+        cpu, memory = self.used(nodes)
+        mean = weighted(cpu, memory, self.cpu, self.memory, self.dominant)
+        return np.maximum(MAX_SCORE - MAX_SCORE * mean, 0.0)
 
 
-def utilization_score(
-    cpu: FloatArray, memory: FloatArray, cpu_weight: float, memory_weight: float
+def weighted(
+    cpu: FloatArray, memory: FloatArray, cpu_weight: float, memory_weight: float, dominant_weight: float = 0.0
 ) -> FloatArray:
-    """Return 100 x (1 - the weighted mean of the used fractions), within 0 and 100."""
-    mean = cpu
-    if memory_weight:
-        mean = (cpu_weight * cpu + memory_weight * memory) / (cpu_weight + memory_weight)
-    return np.maximum(MAX_SCORE - MAX_SCORE * mean, 0.0)
+    """Return the weighted mean of two used fractions; a resource without weight need not be known."""
+    if not memory_weight and not dominant_weight:
+        return cpu
+    total = memory_weight * memory
+    if cpu_weight:
+        total += cpu_weight * cpu
+    if dominant_weight:
+        total = total + dominant_weight * np.maximum(cpu, memory)
+    total /= cpu_weight + memory_weight + dominant_weight
+    return total

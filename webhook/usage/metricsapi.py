@@ -1,11 +1,8 @@
-"""Readings from metrics.k8s.io, polled."""
+"""Readings from metrics.k8s.io, as metrics-server serves them."""
 
 import asyncio
 import logging
-import random
 import re
-import time
-from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
@@ -13,15 +10,16 @@ from msgspec import Raw, Struct
 
 from webhook import kube
 from webhook.api import Api, ApiError
-from webhook.cluster import Cluster
 from webhook.quantity import QuantityError
+from webhook.snapshot import Snapshot
+from webhook.usage.answer import Answer, Reading, Report, SourceError, account
 
 LOG = logging.getLogger(__name__)
 
 PATH = "/apis/metrics.k8s.io/v1beta1/nodes"
 # metrics-server has something new every 15 s by default; asking more often than that only makes the
 # moment known at which it came.
-POLL_S = 5.0
+INTERVAL_S = 5.0
 DEFAULT_WINDOW_S = 15.0
 
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?")
@@ -31,50 +29,43 @@ class _List(Struct):
     items: list[Raw] | None = None
 
 
-async def poll(
-    api: Api, cluster: Cluster, now: Callable[[], float], *, failed: Callable[[], None], asked: asyncio.Event
-) -> None:
-    """Take in readings for ever; one line is logged when the source fails, and one when it answers again.
+class MetricsApi:
+    """The resource metrics API behind one API server."""
 
-    `asked` is set after the first answer, or failure: a source that is down is nothing to wait for.
-    """
-    failing = False
-    while True:
+    def __init__(self, api: Api) -> None:
+        self.interval_s = INTERVAL_S
+        self._api = api
+
+    async def ask(self, nodes: Snapshot) -> Answer:
+        """Return a reading of each node that it lists; raise SourceError where it lists none."""
         try:
-            page = msgspec.json.decode(await api.get(PATH), type=_List)
-            await take(page.items or (), cluster, now(), time.time())
-            if failing:
-                LOG.info("usage: metrics.k8s.io answers again")
-            failing = False
+            readings = await asyncio.to_thread(decode, await self._api.get(PATH))
         except (ApiError, msgspec.DecodeError) as error:
-            failed()
-            if not failing:
-                LOG.warning("usage: metrics.k8s.io fails, readings go stale: %s", error)
-            failing = True
-        asked.set()
-        await asyncio.sleep(random.uniform(0.8, 1.2) * POLL_S)  # noqa: S311, not all replicas at once
+            raise SourceError(str(error)) from error
+        report = Report()
+        return Answer(await account(readings, nodes, report), report)
 
 
-async def take(items: Iterable[Raw], cluster: Cluster, now: float, wall: float) -> None:
-    """Take in one answer, with a chance for other tasks to run between batches."""
-    for count, raw in enumerate(items):
-        if count % 200 == 199:
-            await asyncio.sleep(0)
+def decode(body: bytes) -> list[Reading]:
+    """Return the readings in a NodeMetricsList; one that cannot be read is left out."""
+    readings = []
+    for raw in msgspec.json.decode(body, type=_List).items or ():
         try:
-            reading = msgspec.json.decode(raw, type=kube.NodeMetrics)
-            cpu, memory = amounts(reading)
+            item = msgspec.json.decode(raw, type=kube.NodeMetrics)
+            cpu, memory = amounts(item)
         except (msgspec.DecodeError, QuantityError, KeyError) as error:
             LOG.debug("usage: a reading cannot be read: %s", error)
             continue
-        cluster.set_usage(
-            reading.metadata.name or "",
-            cpu,
-            memory,
-            timestamp=seconds_of(reading.timestamp),
-            window=duration_s(reading.window),
-            now=now,
-            wall=wall,
+        readings.append(
+            Reading(
+                item.metadata.name or "",
+                cpu,
+                memory,
+                window=duration_s(item.window),
+                timestamp=seconds_of(item.timestamp),
+            )
         )
+    return readings
 
 
 def amounts(reading: kube.NodeMetrics) -> tuple[int, int]:
@@ -88,7 +79,7 @@ def seconds_of(timestamp: str | None) -> float | None:
     """Return a source's own timestamp in seconds of the epoch; None where it has none that can be read."""
     try:
         return datetime.fromisoformat(timestamp or "").timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

@@ -1,0 +1,1 @@
+"""The benchmark lab: what other load-aware schedulers would do with the same nodes."""
