@@ -16,7 +16,7 @@ from .control_plane import KubectlError
 _EXPECTED = (
     ApiError,
     KubectlError,
-    balancer.NoBalancerError,
+    debian.PackageError,
     build.BuildError,
     process.ProcessError,
     toolchain.ToolchainError,

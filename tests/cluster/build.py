@@ -101,14 +101,14 @@ def binary(module: Module) -> Path:
     """The module's binary, from the cache or built now."""
     target = cache() / module.digest() / module.name
     if not target.exists():
-        with _only_builder():
+        with alone():
             if not target.exists():  # another builder may have made it while this one waited
                 _build(module, target)
     return target
 
 
 @contextlib.contextmanager
-def _only_builder() -> Iterator[None]:
+def alone() -> Iterator[None]:
     cache().mkdir(parents=True, exist_ok=True)
     with (cache() / "lock").open("w") as lock:
         try:
