@@ -162,7 +162,12 @@ OTHER = make_preferred(80, make_requirement(kube.HOSTNAME, "In", "n2", "n3"))
 
 
 def steered(
-    uid: str | None = None, *, terms: list[Json] | None = None, review: str = "review-1", **fields: Any
+    uid: str | None = None,
+    *,
+    terms: list[Json] | None = None,
+    review: str = "review-1",
+    replica: str = "",
+    **fields: Any,
 ) -> Json:
     """Return a Pod as it leaves the webhook: with terms, and the decision that says so."""
     terms = [TERM] if terms is None else terms
@@ -177,6 +182,7 @@ def steered(
         plan=None,
         expected=Expected(Load(1000.0, float(GIB)), ("requests", "requests")),
         terms=terms,
+        replica=replica,
         full=False,
     )
     return make_pod(
@@ -544,3 +550,37 @@ def test_a_namespace_not_seen_yet_is_taken_as_the_caller_says() -> None:
     """In a file it was left out; in a cluster its event is on the way, and may say shadow."""
     assert Cluster().steering("new") == "enabled"
     assert Cluster(unknown="shadow").steering("new") == "shadow"
+
+
+# Turns among replicas: only while Pods are in flight, and only where another one admits Pods.
+
+OTHERS: dict[str, tuple[list[Op], bool]] = {
+    "alone": ([THREE, admit(), seen(steered("a", replica="own"))], False),
+    "another's Pod is in flight": ([THREE, seen(steered("a", replica="other"))], True),
+    "another's Pod was in flight": (
+        [THREE, seen(steered("a", replica="other")), seen(steered("a", replica="other", node="n1"))],
+        False,
+    ),
+    "another's Pod was, one of our own is": (
+        [
+            THREE,
+            seen(steered("a", replica="other")),
+            seen(steered("a", replica="other", node="n1")),
+            admit("review-2"),
+        ],
+        True,
+    ),
+    "a name that no decision of ours bears out": (
+        [THREE, admit("review-2"), seen(steered("a", replica="other", terms=[]))],
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("operations", "want"), OTHERS.values(), ids=OTHERS.keys())
+def test_whether_there_are_others(operations: list[Op], *, want: bool) -> None:
+    cluster = Cluster(replica="own")
+    for operation in operations:
+        operation(cluster)
+
+    assert (cluster.turn(0.0) is not None) == want

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from tests.builders import (
 from webhook import filters, kube, load, patch, planner
 from webhook.ledger import Load
 from webhook.load import View
+from webhook.peers import Turn
 from webhook.planner import MAX_NAMES, MAX_TERMS, Plan, Profile, Weighted
 from webhook.pods import read_shape
 from webhook.reasons import Reason
@@ -45,7 +47,7 @@ def profile(*scores: float, strength: float = 1.0, percentage: int = 0) -> Profi
     return Profile((Weighted("fixed", Fixed(scores), 1.0),), strength, percentage)
 
 
-def plan(nodes: list[Json], wanted: Profile, **pod: Any) -> Plan | Reason:
+def plan(nodes: list[Json], wanted: Profile, turn: Turn | None = None, **pod: Any) -> Plan | Reason:
     """Plan for a Pod with these fields over `nodes`, without readings."""
     snapshot = Snapshot(capacity=2)
     for node in nodes:
@@ -56,9 +58,15 @@ def plan(nodes: list[Json], wanted: Profile, **pod: Any) -> Plan | Reason:
         filters.demand(decoded),
         (affinity.preferred if affinity else None) or (),
         snapshot,
-        load.view(snapshot, POD, 0.0, 60.0),
+        load.view(snapshot, requested(decoded) if turn else POD, 0.0, 60.0),
         wanted,
+        turn,
     )
+
+
+def requested(pod: kube.Pod) -> Load:
+    requests = kube.read_requests(pod.spec)
+    return Load(requests.cpu_milli, requests.memory_bytes)
 
 
 def named(result: Plan | Reason) -> list[tuple[int, list[str]]]:
@@ -516,3 +524,52 @@ def test_scorers_are_told_which_nodes_may_be_named() -> None:
     plan(nodes, Profile((Weighted("spy", spy, 1.0),)), cpu="1")
 
     assert spy.known == [[True, False, False]]
+
+
+# The turn of one replica among several. Nodes of 8 CPU and 32 GiB; ten nodes, so five are named. In round 0
+# of two replicas the turns of n0 to n4 are TURNS_OF_TWO.
+
+TURNS_OF_TWO = [crc32(f"0 n{number}".encode()) % 2 for number in range(5)]
+
+SCORES = (90.0, 85.0, 80.0, 75.0, 70.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+def in_turn(index: int, good: int) -> list[str]:
+    """Return the names in the order wanted where the first `good` are good enough."""
+    first = [f"n{number}" for number in range(good) if TURNS_OF_TWO[number] == index]
+    return first + [f"n{number}" for number in range(5) if f"n{number}" not in first]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "memory", "good"),
+    [
+        pytest.param("2", "8Gi", 5, id="a quarter of the node: 25 points, down to 65"),
+        pytest.param("800m", "16Gi", 3, id="a tenth of its CPU, less than of its memory: down to 80"),
+        pytest.param("4", "3276Mi", 2, id="just under a tenth of its memory: the third is not good enough"),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 1])
+def test_a_replicas_turn_comes_first_while_it_is_good_enough(
+    index: int, cpu: str, memory: str, good: int
+) -> None:
+    nodes = [make_node(f"n{number}", cpu="8", memory="32Gi") for number in range(10)]
+
+    planned = plan(nodes, profile(*SCORES), Turn(2, index, 0), cpu=cpu, memory=memory)
+
+    assert isinstance(planned, Plan)
+    assert planned.hostnames == in_turn(index, good)
+    assert [SCORES[int(name[1:])] for name in planned.hostnames] == planned.scores.tolist()
+    assert planned.share.rows.tolist() == [int(name[1:]) for name in planned.hostnames]
+
+
+def test_more_replicas_reach_further_down() -> None:
+    # A tenth of the node for each of the other two: 20 points, so four nodes are good enough.
+    nodes = [make_node(f"n{number}", cpu="8", memory="32Gi") for number in range(10)]
+    dealt = [crc32(f"0 n{number}".encode()) % 3 for number in range(5)]
+
+    for index in range(3):
+        planned = plan(nodes, profile(*SCORES), Turn(3, index, 0), cpu="800m", memory="16Gi")
+
+        assert isinstance(planned, Plan)
+        first = [f"n{number}" for number in range(5) if dealt[number] == index]
+        assert planned.hostnames[: len(first)] == first

@@ -55,10 +55,11 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """The two readings of time that a decision needs: monotonic seconds, and a wall-clock text."""
+    """Time as a decision needs it: monotonic seconds; the wall clock, as text and in seconds."""
 
     now: float
     time: str
+    wall: float = 0.0
 
 
 def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late: bool = False) -> Answer:
@@ -216,7 +217,8 @@ def _plan(
     if not cluster.synced:
         return Reason.CACHE_COLD
     seen = view(demand, expected, cluster, policy, clock)
-    return planner.plan(demand, kube.preferred_terms(pod.spec), cluster.nodes, seen, policy.profile)
+    preferred, turn = kube.preferred_terms(pod.spec), cluster.turn(clock.wall)
+    return planner.plan(demand, preferred, cluster.nodes, seen, policy.profile, turn)
 
 
 def view(demand: filters.Demand, expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:
@@ -253,6 +255,7 @@ def _record(
         plan=plan,
         expected=expected,
         terms=terms,
+        replica=cluster.peers.own,
         full=policy.full_audit,
     )
     if not terms and decision.is_repeated(pod, value):

@@ -12,6 +12,7 @@ from webhook.expectation import Expectation, Expected
 from webhook.learning import Learning
 from webhook.ledger import Ledger, Load, Share
 from webhook.owners import Owners
+from webhook.peers import Peers, Turn
 from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError
 from webhook.readings import Reading, Told, first_fresh
@@ -26,13 +27,15 @@ class Cluster:
     """Nodes, Pods, Namespaces and PriorityClasses; `synced` once each kind was listed.
 
     `unknown` is how a namespace is taken that was not seen: in a cluster the API server's selector lets
-    both `enabled` and `shadow` ones through, and only the latter is sure to be no surprise.
+    both `enabled` and `shadow` ones through, and only the latter is sure to be no surprise. `replica` names
+    this process among several.
     """
 
-    def __init__(self, *, unknown: str = ENABLED) -> None:
+    def __init__(self, *, unknown: str = ENABLED, replica: str = "") -> None:
         self._unknown = unknown
         self.nodes = Snapshot()
         self.ledger = Ledger(self.nodes)
+        self.peers = Peers(replica)
         self.owners = Owners()
         self.learning = Learning(self.owners)
         self.expectation = Expectation(self.learning)
@@ -60,6 +63,10 @@ class Cluster:
             return self._unknown
         value = labels.get(_LABEL)
         return value if value in (ENABLED, SHADOW) else None
+
+    def turn(self, wall: float) -> Turn | None:
+        """Return this replica's turn among others; None while it need not mind them: nothing is in flight."""
+        return self.peers.turn(wall) if self.ledger.in_flight else None
 
     # Namespaces and PriorityClasses
 
@@ -211,7 +218,10 @@ class Cluster:
     def _await_binding(self, uid: str, pod: kube.Pod) -> None:
         self._pending.add(uid)
         known = decision.read(pod)
-        if known is None or self.ledger.adopt(known.id, uid):
+        if known is None:
+            return
+        if self.ledger.adopt(known.id, uid):
+            self.peers.saw(self.peers.own)
             return
         if self.steering(pod.metadata.namespace) != ENABLED or not decision.is_own_output(pod):
             return
@@ -220,6 +230,7 @@ class Cluster:
             expected = self.expected_load(pod)
         except QuantityError:
             return
+        self.peers.saw(known.replica)
         self.ledger.book(uid, expected, self._share_of(pod, demand))
 
     def _share_of(self, pod: kube.Pod, demand: filters.Demand) -> Share:

@@ -47,7 +47,7 @@ class Decision(Struct, frozen=True, omit_defaults=True):
 
     `id` is the review's uid; `names` holds the first names as [hostname, tier from 1, weight];
     `digest` is that of the injected terms; `nodes` counts the nodes by the state of their reading;
-    `expected` is what the Pod was taken to use.
+    `expected` is what the Pod was taken to use; `replica` names the process that decided.
     With audit verbosity `full` only, `scores` holds the total scores of `names`, and `parts` what each
     scorer gave them, null where it has nothing to say.
     """
@@ -62,6 +62,7 @@ class Decision(Struct, frozen=True, omit_defaults=True):
     expected: Use | None = None
     names: list[tuple[str, int, int]] = []
     digest: str | None = None
+    replica: str = ""
     scores: list[float] = []
     parts: dict[str, list[float | None]] = {}
 
@@ -81,6 +82,7 @@ def make(
     plan: Plan | None,
     expected: Expected,
     terms: Sequence[dict[str, Any]],
+    replica: str = "",
     full: bool,
 ) -> str:
     """Return the annotation's value, within 2 KiB: names fall away from the end where it would pass that."""
@@ -101,6 +103,7 @@ def make(
         expected=_use(expected),
         names=named,
         digest=digest(terms) if terms else None,
+        replica=replica,
         scores=_rounded(scored.scores) if scored else [],
         parts={name: _rounded(part) for name, part in scored.parts.items()} if scored else {},
     )
@@ -169,12 +172,12 @@ def is_recent(pod: kube.Pod, time: str) -> bool:
 
 
 def is_repeated(pod: kube.Pod, value: str) -> bool:
-    """Tell whether `value` says again what the Pod's annotation says, but for its id and time."""
+    """Tell whether `value` says again what the Pod's annotation says, but for who said it and when."""
     known = read(pod)
     if known is None:
         return False
     new = _DECODER.decode(value)
-    return msgspec.structs.replace(new, id=known.id, time=known.time) == known
+    return msgspec.structs.replace(new, id=known.id, time=known.time, replica=known.replica) == known
 
 
 def read(pod: kube.Pod) -> Decision | None:

@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import secrets
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -53,7 +54,7 @@ async def run(
     stopped: Awaitable[object],
 ) -> None:
     """Serve until `stopped` is done; `announce` is told the address once Pods may be sent there."""
-    cluster, metrics = Cluster(unknown=SHADOW), Metrics()
+    cluster, metrics = Cluster(unknown=SHADOW, replica=secrets.token_hex(4)), Metrics()
     holder = PolicyHolder(current, cluster)
     server = Server(cluster, lambda: holder.current, metrics)
 

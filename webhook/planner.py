@@ -14,6 +14,7 @@ import numpy as np
 from webhook import filters, kube
 from webhook.ledger import Share
 from webhook.load import View
+from webhook.peers import Turn
 from webhook.reasons import Reason
 from webhook.scorers import Scorer
 from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
@@ -114,11 +115,13 @@ def plan(
     nodes: Snapshot,
     view: View,
     profile: Profile,
+    turn: Turn | None = None,
 ) -> Plan | Reason:
     """Choose the nodes to name, or say why none is named.
 
     `preferred` are the user's own terms: they decide first, so only nodes that they value most are
-    named, and the weights stay below the smallest difference that they make.
+    named, and the weights stay below the smallest difference that they make. `turn` is given where other
+    replicas plan at the same time.
     """
     ceiling = room(pod, preferred, nodes)
     if ceiling == 0:
@@ -136,6 +139,9 @@ def plan(
         return Reason.EQUAL_SCORES
     sampled = sampled_share(nodes.count, int(seen.feasible.sum()), profile.percentage_of_nodes_to_score)
     best, ranked = _top(rows, scores, names_wanted(rows.size, sampled))
+    if turn is not None:
+        order = _in_turn(best, ranked, view, turn)
+        best, ranked = best[order], ranked[order]
     sizes = tier_sizes(best.size)
     weights, baseline = tier_weights(len(sizes), ceiling, 1.0 if preferred else profile.strength)
     # Where there is little room below the user's terms, the last tiers have no weight left.
@@ -318,6 +324,18 @@ def _top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, Flo
         rows, scores = rows[keep], scores[keep]
     order = np.lexsort((rows, -scores))[:wanted]
     return rows[order], scores[order]
+
+
+def _in_turn(rows: IntArray, scores: FloatArray, view: View, turn: Turn) -> IntArray:
+    """Order ranked rows anew: those of this replica's turn first, while they are good enough.
+
+    They are as long as they score no less than the best row would, had each of the others put a Pod like this
+    one on it: lower by about the share of the node that the Pods take.
+    """
+    wanted = np.array((view.expected.cpu_milli, view.expected.memory_bytes))
+    taken = 100.0 * (turn.replicas - 1) * float((wanted / view.nodes.capacity[:, rows[0]]).min())
+    first = turn.mine([view.nodes.names[row] for row in rows.tolist()]) & (scores >= scores[0] - taken)
+    return np.concatenate((np.flatnonzero(first), np.flatnonzero(~first)))
 
 
 def _tiers(rows: IntArray, sizes: Sequence[int], weights: Sequence[int], nodes: Snapshot) -> tuple[Tier, ...]:

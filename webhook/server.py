@@ -143,7 +143,8 @@ class Server:
         return response
 
     def _respond(self, body: bytes, *, late: bool) -> Answer:
-        clock = Clock(time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        wall = datetime.now(UTC)
+        clock = Clock(time.monotonic(), wall.strftime("%Y-%m-%dT%H:%M:%SZ"), wall.timestamp())
         return admission.respond(body, self.cluster, self._policy(), clock, late=late)
 
     def _refuse(self, status: int, text: str) -> web.Response:

@@ -9,15 +9,15 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from . import background, balancer, build, process, toolchain, waiting
+from . import background, build, debian, process, toolchain, waiting
 from .client import ApiError, Client, unverified
 from .control_plane import KubectlError
 
 _EXPECTED = (
     ApiError,
     KubectlError,
-    balancer.NoBalancerError,
     build.BuildError,
+    debian.PackageError,
     process.ProcessError,
     toolchain.ToolchainError,
     waiting.NotInTimeError,

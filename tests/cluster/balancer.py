@@ -1,26 +1,22 @@
 """HAProxy in front of several replicas, checking `/readyz`, as a Service stands in front of Pods."""
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from . import parts, process
+from . import debian, parts, process
 
-
-class NoBalancerError(Exception):
-    """HAProxy is not installed."""
+# The package, and the libraries that it needs beside those of every Debian.
+PACKAGES = ("haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1")
 
 
 def balancer(port: int, backends: Iterable[tuple[int, int]], directory: Path) -> process.Process:
     """A process that spreads connections to `port` over the (port, admin port) of each ready backend."""
-    haproxy = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/usr/local/sbin")
-    if haproxy is None:
-        raise NoBalancerError(
-            "several replicas need HAProxy in front of them: install your system's haproxy package"
-        )
+    haproxy = debian.find("haproxy", PACKAGES)
     path = directory / "haproxy.cfg"
     path.write_text(_configuration(port, backends))
-    return process.Process("haproxy", [haproxy, "-db", "-f", path], log=directory / "haproxy.log")
+    return process.Process(
+        "haproxy", [haproxy.path, "-db", "-f", path], log=directory / "haproxy.log", env=haproxy.env
+    )
 
 
 def _configuration(port: int, backends: Iterable[tuple[int, int]]) -> str:

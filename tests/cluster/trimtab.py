@@ -66,7 +66,7 @@ class Trimtab:
         return self
 
     def install(self) -> None:
-        """Apply the manifests, lead the webhook to this machine, make the processes without starting them."""
+        """Apply the manifests, lead the calls to this machine, make the processes without starting them."""
         self.control_plane.kubectl("apply", "-k", str(OVERLAY))
         kubeconfig = self.control_plane.service_account_kubeconfig(NAMESPACE, NAME)
         self.replicas = [self._replica(index, kubeconfig) for index in range(self._count)]
@@ -75,6 +75,10 @@ class Trimtab:
             self.port = process.free_port()
             backends = [(replica.port, replica.admin_port) for replica in self.replicas]
             self._balancer = balancer.balancer(self.port, backends, self.control_plane.directory)
+        self.receive()
+
+    def receive(self) -> None:
+        """Lead the API server's calls here, where another Trimtab installed in the same cluster has them."""
         service = {"clientConfig": {"service": {"port": self.port}}}
         self.control_plane.request(
             "PATCH",

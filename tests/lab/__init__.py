@@ -1,1 +1,1 @@
-"""The benchmark lab: what other load-aware schedulers would do with the same nodes."""
+"""Experiments over the model alone: fast, without a control plane, each prints its figures."""
