@@ -282,12 +282,16 @@ def test_without_its_source_of_readings_decisions_go_on_by_requests_and_say_so(
         assert metrics['trimtab_usage_poll_failures_total{source="metrics.k8s.io"}'] > 0
         assert metrics['trimtab_usage_source_up{source="metrics.k8s.io"}'] == 0
         assert metrics['trimtab_nodes{usage="stale"}'] == len(nodes)
+        # It looks once a second.
+        waiting.until(
+            lambda: log.read_text().count(NO_READINGS) > said, "a line in the log", timeout_s=WITHIN_S
+        )
     finally:
         simulation.metrics_server.start()
     # By what Pods request, where nothing runs but the one that asks: the larger nodes, whatever they use.
     assert {nodes[name].cores for name in first_names(stale)} == {16}
-    assert log.read_text().count(NO_READINGS) == said + 1
     assert max(nodes[name].base_cores / nodes[name].cores for name in first_names(wait_for("fresh"))) < 0.3
+    assert log.read_text().count(NO_READINGS) == said + 1
     assert trimtab.metrics()['trimtab_usage_source_up{source="metrics.k8s.io"}'] == 1
     assert {one["outcome"] for one in seen} == {"steered"}
 
