@@ -29,6 +29,10 @@ def snapshot(*nodes: Json) -> Snapshot:
     return result
 
 
+def passed(mask: Mask | None, nodes: Snapshot) -> Mask:
+    return np.ones(nodes.size, np.bool_) if mask is None else mask
+
+
 def names(mask: Mask, nodes: Snapshot) -> str:
     """Return the names of the rows in `mask`, in order."""
     return " ".join(nodes.names[row] for row in np.flatnonzero(mask))
@@ -204,7 +208,9 @@ def test_node_selector_and_affinity(spec: dict[str, Any], want: str) -> None:
     nodes = labelled()
     demand = filters.demand(decode_pod(make_pod(**spec)))
 
-    assert names(filters.node_affinity(demand, nodes) & nodes.exists[: nodes.size], nodes) == want
+    assert (
+        names(passed(filters.node_affinity(demand, nodes), nodes) & nodes.exists[: nodes.size], nodes) == want
+    )
 
 
 TAINT = ("team", "data", "NoSchedule")
@@ -276,7 +282,7 @@ def test_taints(taints: list[Json], tolerations: list[Json], *, want: bool) -> N
     nodes = snapshot(make_node(taints=taints))
     demand = filters.demand(decode_pod(make_pod(tolerations=tolerations)))
 
-    assert filters.taint_toleration(demand, nodes).tolist() == [want]
+    assert passed(filters.taint_toleration(demand, nodes), nodes).tolist() == [want]
 
 
 def test_a_node_to_be_avoided_is_one_with_a_soft_taint_that_is_not_tolerated() -> None:
@@ -288,8 +294,10 @@ def test_a_node_to_be_avoided_is_one_with_a_soft_taint_that_is_not_tolerated() -
     plain = filters.demand(decode_pod(make_pod()))
     tolerant = filters.demand(decode_pod(make_pod(tolerations=[{"key": "a", "operator": "Exists"}])))
 
-    assert names(filters.prefers_to_avoid(plain, nodes), nodes) == "n1"
-    assert names(filters.prefers_to_avoid(tolerant, nodes), nodes) == ""
+    avoided = filters.prefers_to_avoid(plain, nodes)
+    assert avoided is not None
+    assert names(avoided, nodes) == "n1"
+    assert filters.prefers_to_avoid(tolerant, nodes) is None
 
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -310,7 +318,7 @@ def test_a_cordoned_node(tolerations: list[Json], *, want: bool) -> None:
     nodes = snapshot(make_node(unschedulable=True))
     demand = filters.demand(decode_pod(make_pod(tolerations=tolerations)))
 
-    assert filters.node_unschedulable(demand, nodes).tolist() == [want]
+    assert passed(filters.node_unschedulable(demand, nodes), nodes).tolist() == [want]
 
 
 # The node offers 4 CPU, 8Gi, 10Gi of ephemeral storage, 3 Pods and 2 GPUs. One Pod of 1 CPU, 1Gi, 1Gi and

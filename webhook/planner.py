@@ -288,7 +288,8 @@ def _candidates(
     pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot, feasible: Mask
 ) -> Mask:
     mask = feasible & nodes.nameable[: nodes.size]
-    mask = _narrow(mask, filters.prefers_to_avoid(pod, nodes))
+    if (outvoted := filters.prefers_to_avoid(pod, nodes)) is not None:
+        mask = _narrow(mask, outvoted)
     if preferred:
         value = np.zeros(nodes.size, np.int64)
         for term in preferred:

@@ -83,6 +83,21 @@ class Series:
     told_at: FloatArray
 
 
+@dataclass(frozen=True, slots=True)
+class _Fresh:
+    """A mask of fresh readings, which holds `until` the first of them goes stale."""
+
+    mask: Mask
+    stale_after: float
+    since: float
+    until: float
+
+    def holds(self, size: int, now: float, stale_after: float) -> bool:
+        return (
+            self.since <= now <= self.until and self.stale_after == stale_after and self.mask.shape[1] == size
+        )
+
+
 class Snapshot:
     """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
 
@@ -134,6 +149,7 @@ class Snapshot:
         self.taint_set: IntArray = np.zeros(capacity, np.int64)
         self.changed_at: FloatArray = np.full((2, capacity), -np.inf)
         self.series: dict[str, Series] = {}
+        self._fresh: _Fresh | None = None
 
     def row(self, name: str) -> int | None:
         """Return the row of a node name, or None where neither a Node nor a Pod ever named it."""
@@ -172,13 +188,20 @@ class Snapshot:
     def fresh(self, now: float, stale_after: float) -> Mask:
         """Tell per resource and row, shape (2, size), whether the reading may be used.
 
-        It was valid, and last changed no longer than `stale_after` seconds ago.
+        It was valid, and last changed no longer than `stale_after` seconds ago. Not to be written to: the
+        mask is kept until a reading arrives or one goes stale.
         """
-        size = self.size
-        known = self.changed_at[:, :size] >= now - stale_after
-        known &= ~self.invalid[:, :size]
-        known &= self.exists[:size]
-        return known
+        size, kept = self.size, self._fresh
+        if kept is not None and kept.holds(size, now, stale_after):
+            return kept.mask
+        changed = self.changed_at[:, :size]
+        mask = changed >= now - stale_after
+        mask &= ~self.invalid[:, :size]
+        mask &= self.exists[:size]
+        mask.flags.writeable = False
+        until = float(changed.min(where=mask, initial=np.inf)) + stale_after
+        self._fresh = _Fresh(mask, stale_after, now, until)
+        return mask
 
     def state(self, row: int, now: float, stale_after: float) -> tuple[State, State]:
         """Return the state of a node's CPU and memory reading."""
@@ -237,6 +260,7 @@ class Snapshot:
         self.columns.set(row)
         if not self.exists[row]:
             self.exists[row] = True
+            self._fresh = None
             self.count += 1
         labels = node.metadata.labels or {}
         if labels != self._labels[row] or stored is None:
@@ -259,6 +283,7 @@ class Snapshot:
         self.history.clear(row)
         self.bindings.clear(row)
         self.exists[row] = False
+        self._fresh = None
         self.count -= 1
         self._relabel(row, {})
         self._set_allocatable(row, {})
@@ -304,6 +329,7 @@ class Snapshot:
             self.used[resource, row] = value
             self.history.push(row, resource, value, changed_at)
         self.changed_at[resource, row] = changed_at
+        self._fresh = None
         return valid
 
     def is_plausible(self, row: int, resource: int, value: float) -> bool:

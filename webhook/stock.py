@@ -134,7 +134,9 @@ class StockScheduler:
         owner = _owner(pod)
         if owner is None:
             return ()
-        matching = self._owned_by(owner)[: self.nodes.size] * filters.node_affinity(demand, self.nodes)
+        matching = self._owned_by(owner)[: self.nodes.size]
+        if (passed := filters.node_affinity(demand, self.nodes)) is not None:
+            matching = matching * passed
         return tuple(
             stockscores.Spread(self.nodes.domains(key).of, key == kube.HOSTNAME, max_skew, matching)
             for key, max_skew in DEFAULT_SPREAD

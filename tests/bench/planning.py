@@ -32,6 +32,9 @@ kind: ScoringPolicy
 profile:
   scorers:
     utilization: {weight: 10}
+    risk: {weight: 1}
+    target-load: {weight: 1}
+    hot-node: {weight: 1}
     balance: {weight: 1}
     least-requested: {weight: 0.1}
 """
@@ -111,7 +114,10 @@ def one_size(nodes: int, current: policy.Policy) -> dict[str, float]:
         nonlocal count
         count += 1
         answer = respond(
-            bodies[count % len(bodies)], cluster, current, Clock(1000.0 + count, "2026-01-01T00:00:00Z")
+            bodies[count % len(bodies)],
+            cluster,
+            current,
+            Clock(synthetic.READ_AT + count / 1000, "2026-01-01T00:00:00Z"),
         )
         assert answer.outcome is Outcome.STEERED, (answer.outcome, answer.reason, answer.detail)
 

@@ -5,6 +5,8 @@ from webhook.cluster import Cluster
 
 NAMESPACE = "team"
 TEMPLATES = 200
+# The monotonic clock at the last of the readings.
+READINGS, READ_AT = 6, 1000.0
 GIB = 1024**3
 
 
@@ -62,13 +64,24 @@ def use(number: int) -> tuple[float, float]:
 
 
 def cluster(nodes: int, pods: int) -> Cluster:
-    """Return a synced cluster: every node read once, the Pods bound over them in turn."""
+    """Return a synced cluster: the Pods bound over the nodes in turn, each node read `READINGS` times."""
     made = Cluster()
     for number in range(nodes):
         made.set_node(node(number))
     for number in range(pods):
         made.set_pod(pod(number, f"node-{number % nodes}"), None)
     for number in range(nodes):
-        made.pin_usage(f"node-{number}", *use(number))
+        cpu, memory = use(number)
+        for reading in range(READINGS):
+            now, share = READ_AT + 60.0 * (reading + 1 - READINGS), 1.0 - 0.05 * (reading % 3)
+            made.set_usage(
+                f"node-{number}",
+                share * cpu,
+                share * memory,
+                timestamp=now,
+                window=15.0,
+                now=now,
+                wall=now,
+            )
     made.synced = True
     return made

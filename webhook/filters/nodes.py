@@ -14,9 +14,9 @@ UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 REPELLING = ("NoSchedule", "NoExecute")
 
 
-def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask:
+def node_unschedulable(demand: Demand, nodes: Snapshot) -> Mask | None:
     tolerated = tolerates(demand.tolerations, (UNSCHEDULABLE_TAINT, "", "NoSchedule"))
-    return np.ones(nodes.size, np.bool_) if tolerated else ~nodes.unschedulable[: nodes.size]
+    return None if tolerated else ~nodes.unschedulable[: nodes.size]
 
 
 def node_ready(_demand: Demand, nodes: Snapshot) -> Mask:
@@ -24,17 +24,20 @@ def node_ready(_demand: Demand, nodes: Snapshot) -> Mask:
     return nodes.ready[: nodes.size]
 
 
-def taint_toleration(demand: Demand, nodes: Snapshot) -> Mask:
+def taint_toleration(demand: Demand, nodes: Snapshot) -> Mask | None:
     return _by_taints(nodes, lambda taints: untolerated(demand, taints, REPELLING))
 
 
-def prefers_to_avoid(demand: Demand, nodes: Snapshot) -> Mask:
+def prefers_to_avoid(demand: Demand, nodes: Snapshot) -> Mask | None:
     """Nodes with a PreferNoSchedule taint that the Pod does not tolerate: allowed, but outvoted."""
-    return ~_by_taints(nodes, lambda taints: untolerated(demand, taints, ("PreferNoSchedule",)))
+    welcome = _by_taints(nodes, lambda taints: untolerated(demand, taints, ("PreferNoSchedule",)))
+    return None if welcome is None else ~welcome
 
 
-def node_affinity(demand: Demand, nodes: Snapshot) -> Mask:
+def node_affinity(demand: Demand, nodes: Snapshot) -> Mask | None:
     """Nodes that match the nodeSelector and any one of the required terms."""
+    if not demand.node_selector and demand.required is None:
+        return None
     mask = np.ones(nodes.size, np.bool_)
     for key, value in demand.node_selector.items():
         mask &= mask_of(nodes, nodes.label_index.get(key, {}).get(value, ()))
@@ -89,10 +92,10 @@ def untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> lis
     return [taint for taint in taints if taint[2] in effects and not tolerates(demand.tolerations, taint)]
 
 
-def _by_taints(nodes: Snapshot, refused: Callable[[Taints], object]) -> Mask:
-    """Decide once for every distinct set of taints, then look the verdict up for every node."""
+def _by_taints(nodes: Snapshot, refused: Callable[[Taints], object]) -> Mask | None:
+    """Decide once for every distinct set of taints, then look the verdict up; None where none is refused."""
     verdicts = np.fromiter((not refused(taints) for taints in nodes.taint_sets), np.bool_)
-    return verdicts[nodes.taint_set[: nodes.size]]
+    return None if verdicts.all() else verdicts[nodes.taint_set[: nodes.size]]
 
 
 def match_any(terms: Sequence[kube.Term], nodes: Snapshot) -> Mask:

@@ -40,10 +40,12 @@ def _skew(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot, labelle
 def included(constraint: SpreadConstraint, demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes whose Pods count, by the constraint's inclusion policies."""
     mask = np.ones(nodes.size, np.bool_)
-    if constraint.honors_affinity:
-        mask &= node_affinity(demand, nodes)
-    if constraint.honors_taints:
-        mask &= taint_toleration(demand, nodes)
+    for honored, check in (
+        (constraint.honors_affinity, node_affinity),
+        (constraint.honors_taints, taint_toleration),
+    ):
+        if honored and (passed := check(demand, nodes)) is not None:
+            mask &= passed
     return mask
 
 
