@@ -186,15 +186,23 @@ def consider(
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
     """Return the weighted mean of the scores for every row; NaN where no scorer has anything to say."""
-    weighted = [(entry.weight, parts[entry.name]) for entry in profile.scorers]
-    total = np.sum([weight * score for weight, score in weighted], axis=0)
-    if not np.isnan(total).any():
-        mean: FloatArray = total / sum(weight for weight, _ in weighted)
+    total: FloatArray | float = 0.0
+    certain, weights = 0.0, None
+    for entry in profile.scorers:
+        score = parts[entry.name]
+        # One sum finds out whether any is NaN.
+        if np.isfinite(score.sum()):
+            total = entry.weight * score + total
+            certain += entry.weight
+        else:
+            known = ~np.isnan(score)
+            total = np.where(known, entry.weight * score, 0.0) + total
+            weights = entry.weight * known + (0.0 if weights is None else weights)
+    if weights is None:
+        mean: FloatArray = np.asarray(total) / certain
         return mean
-    weights = np.sum([np.where(np.isnan(score), 0.0, weight) for weight, score in weighted], axis=0)
-    total = np.nansum([weight * score for weight, score in weighted], axis=0)
-    known: FloatArray = np.divide(total, weights, out=np.full_like(total, np.nan), where=weights > 0)
-    return known
+    weights += certain
+    return np.divide(total, weights, out=np.full_like(weights, np.nan), where=weights > 0)
 
 
 def sampled_share(nodes: int, feasible: int, percentage: int) -> float:
