@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from webhook import decision, filters, kube, load, patch, planner, quantity, review
+from webhook.batch import Ask
 from webhook.cluster import SHADOW, Cluster
 from webhook.expectation import Expected
 from webhook.ledger import Load
@@ -216,9 +217,11 @@ def _plan(
         return Reason.DEADLINE
     if not cluster.synced:
         return Reason.CACHE_COLD
-    seen = view(demand, expected, cluster, policy, clock)
-    preferred, turn = kube.preferred_terms(pod.spec), cluster.turn(clock.wall)
-    return planner.plan(demand, preferred, cluster.nodes, seen, policy.profile, turn)
+    ask = Ask(demand, tuple(kube.preferred_terms(pod.spec)), expected, policy.profile)
+    turn = cluster.turn(clock.wall)
+    return cluster.batches.plan(
+        pod, ask, lambda each: view(demand, each, cluster, policy, clock), clock.now, turn
+    )
 
 
 def view(demand: filters.Demand, expected: Load, cluster: Cluster, policy: Policy, clock: Clock) -> load.View:

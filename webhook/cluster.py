@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable
 import numpy as np
 
 from webhook import decision, filters, kube, planner
+from webhook.batch import Batches
 from webhook.expectation import Expectation, Expected
 from webhook.learning import Learning
 from webhook.ledger import Ledger, Load, Share
@@ -42,6 +43,7 @@ class Cluster:
         # Namespaces that came to be steered while their Pods were running: nobody enrolled those yet.
         self.unenrolled: set[str] = set()
         self._most: tuple[float, float] | None = None
+        self.batches = Batches(self.nodes, self.owners.outstanding)
         self.synced = False
         self.namespaces = self.nodes.namespaces
         self.priority_classes: dict[str, int] = {}

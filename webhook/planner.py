@@ -8,11 +8,12 @@ that the sample holds several good ones, in few tiers that are steep at the top.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from webhook import filters, kube
-from webhook.ledger import Share
+from webhook.ledger import Load, Share
 from webhook.load import View
 from webhook.peers import Turn
 from webhook.reasons import Reason
@@ -84,6 +85,44 @@ class Considered:
 
 
 @dataclass(frozen=True, slots=True)
+class Encoding:
+    """What the tiers depend on beside the number of names.
+
+    `sampled` is the chance that the scheduler scores a feasible node, `ceiling` the largest weight that
+    stays below the user's own, `strength` how far apart the names may be.
+    """
+
+    sampled: float
+    ceiling: int
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Candidates that have a score: `rows` and their `scores`, and how to name some of them."""
+
+    seen: Considered
+    rows: IntArray
+    scores: FloatArray
+    encoding: Encoding
+
+    @property
+    def names(self) -> int:
+        """How many of them to name."""
+        return names_wanted(self.rows.size, self.encoding.sampled)
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """Tiers without names: their sizes and weights, the baseline's weight, and each name's chance."""
+
+    sizes: tuple[int, ...]
+    weights: tuple[int, ...]
+    baseline: int
+    chances: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
     weight: int
     hostnames: tuple[str, ...]
@@ -123,6 +162,25 @@ def plan(
     named, and the weights stay below the smallest difference that they make. `turn` is given where other
     replicas plan at the same time.
     """
+    found = survey(pod, preferred, nodes, view, profile)
+    if isinstance(found, Reason):
+        return found
+    best, ranked = top(found.rows, found.scores, found.names)
+    if turn is not None:
+        order = in_turn(best, ranked, view.expected, nodes, turn)
+        best, ranked = best[order], ranked[order]
+    parts = {name: part[best] for name, part in found.seen.parts.items()}
+    return encode(best, ranked, parts, nodes, found.encoding)
+
+
+def survey(
+    pod: filters.Demand,
+    preferred: Sequence[kube.PreferredTerm],
+    nodes: Snapshot,
+    view: View,
+    profile: Profile,
+) -> Survey | Reason:
+    """Find the candidates and their scores, or say why none is to be named."""
     ceiling = room(pod, preferred, nodes)
     if ceiling == 0:
         return Reason.USER_TERMS
@@ -138,22 +196,38 @@ def plan(
     if rows.size > 1 and scores.max() - scores.min() < EQUAL_WITHIN:
         return Reason.EQUAL_SCORES
     sampled = sampled_share(nodes.count, int(seen.feasible.sum()), profile.percentage_of_nodes_to_score)
-    best, ranked = _top(rows, scores, names_wanted(rows.size, sampled))
-    if turn is not None:
-        order = _in_turn(best, ranked, view, turn)
-        best, ranked = best[order], ranked[order]
-    sizes = tier_sizes(best.size)
-    weights, baseline = tier_weights(len(sizes), ceiling, 1.0 if preferred else profile.strength)
+    return Survey(seen, rows, scores, Encoding(sampled, ceiling, 1.0 if preferred else profile.strength))
+
+
+def encode(
+    rows: IntArray,
+    scores: FloatArray,
+    parts: Mapping[str, FloatArray],
+    nodes: Snapshot,
+    encoding: Encoding,
+) -> Plan:
+    """Cut ranked rows, best first, into tiers; `scores` and `parts` are those of the rows."""
+    steps = ladder(rows.size, encoding)
+    rows = rows[: steps.chances.size]
+    return Plan(
+        tiers=_tiers(rows, steps.sizes, steps.weights, nodes),
+        baseline=steps.baseline,
+        share=Share(rows, steps.chances),
+        scores=scores[: rows.size],
+        parts={name: part[: rows.size] for name, part in parts.items()},
+    )
+
+
+@lru_cache(maxsize=128)
+def ladder(names: int, encoding: Encoding) -> Ladder:
+    """Return the tiers for so many names, and what a name in each is worth."""
+    sizes = tier_sizes(names)
+    weights, baseline = tier_weights(len(sizes), encoding.ceiling, encoding.strength)
     # Where there is little room below the user's terms, the last tiers have no weight left.
     sizes = sizes[: len(weights)]
-    best = best[: sum(sizes)]
-    return Plan(
-        tiers=_tiers(best, sizes, weights, nodes),
-        baseline=baseline,
-        share=Share(best, chances(sizes, sampled)),
-        scores=ranked[: best.size],
-        parts={name: part[best] for name, part in seen.parts.items()},
-    )
+    taken = chances(sizes, encoding.sampled)
+    taken.flags.writeable = False
+    return Ladder(tuple(sizes), tuple(weights), baseline, taken)
 
 
 def room(pod: filters.Demand, preferred: Sequence[kube.PreferredTerm], nodes: Snapshot) -> int:
@@ -180,8 +254,13 @@ def consider(
     over = candidates & profile.thresholds.over(view)
     candidates = candidates & ~over
     view = replace(view, candidates=candidates)
-    parts = {entry.name: entry.scorer.score(view) for entry in profile.scorers}
+    parts = score(view, profile)
     return Considered(feasible, candidates, over, parts, total_score(parts, profile))
+
+
+def score(view: View, profile: Profile) -> dict[str, FloatArray]:
+    """Return what each scorer gives every row."""
+    return {entry.name: entry.scorer.score(view) for entry in profile.scorers}
 
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
@@ -324,7 +403,7 @@ def _names_hosts(term: kube.Term) -> bool:
     )
 
 
-def _top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, FloatArray]:
+def top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, FloatArray]:
     """Return the `wanted` best rows, best first; equal scores in the order of rows."""
     if wanted < rows.size:
         # Cut by value, not by position: what argpartition does with ties is not defined.
@@ -335,15 +414,15 @@ def _top(rows: IntArray, scores: FloatArray, wanted: int) -> tuple[IntArray, Flo
     return rows[order], scores[order]
 
 
-def _in_turn(rows: IntArray, scores: FloatArray, view: View, turn: Turn) -> IntArray:
+def in_turn(rows: IntArray, scores: FloatArray, expected: Load, nodes: Snapshot, turn: Turn) -> IntArray:
     """Order ranked rows anew: those of this replica's turn first, while they are good enough.
 
     They are as long as they score no less than the best row would, had each of the others put a Pod like this
     one on it: lower by about the share of the node that the Pods take.
     """
-    wanted = np.array((view.expected.cpu_milli, view.expected.memory_bytes))
-    taken = 100.0 * (turn.replicas - 1) * float((wanted / view.nodes.capacity[:, rows[0]]).min())
-    first = turn.mine([view.nodes.names[row] for row in rows.tolist()]) & (scores >= scores[0] - taken)
+    wanted = np.array((expected.cpu_milli, expected.memory_bytes))
+    taken = 100.0 * (turn.replicas - 1) * float((wanted / nodes.capacity[:, rows[0]]).min())
+    first = turn.mine([nodes.names[row] for row in rows.tolist()]) & (scores >= scores[0] - taken)
     return np.concatenate((np.flatnonzero(first), np.flatnonzero(~first)))
 
 

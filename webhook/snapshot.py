@@ -114,6 +114,7 @@ class Snapshot:
         self.names: list[str] = []
         self.hostnames: list[str | None] = []
         self.resources: dict[str, int] = {name: row for row, name in enumerate(_FIXED)}
+        self.generation = 0
         self.labels_generation = 0
         self.taint_sets: dict[Taints, int] = {frozenset(): 0}
         self.label_index: dict[str, dict[str, set[int]]] = {}
@@ -256,6 +257,7 @@ class Snapshot:
         # Before anything changes: a bad quantity raises.
         amounts = {resource: kube.amount(resource, value) for resource, value in listed.items()}
         row = self._claim(name)
+        self.generation += 1
         self._nodes[row] = node
         self.columns.set(row)
         if not self.exists[row]:
@@ -278,6 +280,7 @@ class Snapshot:
         row = self._rows.get(name)
         if row is None or not self.exists[row]:
             return
+        self.generation += 1
         self._nodes[row] = None
         self.columns.set(row)
         self.history.clear(row)

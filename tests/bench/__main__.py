@@ -7,10 +7,11 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from . import admission, events, planning
+from . import admission, batch, events, planning
 
 BENCHES: dict[str, Callable[[], Any]] = {
     "admission": admission.measured,
+    "batches": batch.measured,
     "decision": planning.measured,
     "events": events.measured,
 }
