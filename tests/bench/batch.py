@@ -48,7 +48,15 @@ _NODE = kube.decoder(kube.Node)
 class Planning(Protocol):
     """What plans for a Pod: `Batches`, or something in its place."""
 
-    def plan(self, pod: kube.Pod, ask: Ask, view: Callable[[Load], View], now: float, /) -> Plan | Reason: ...
+    def plan(
+        self,
+        pod: kube.Pod,
+        ask: Ask,
+        view: Callable[[Load], View],
+        now: float,
+        turn: Turn | None,
+        /,
+    ) -> Plan | Reason: ...
 
 
 class Alone:
