@@ -82,9 +82,11 @@ FORBIDDEN = (
 )
 # The rules that hold in the own namespace: verbs, group, resources, names.
 RULES = {
-    ("list watch", "", "nodes pods namespaces", ""),
+    ("list watch", "", "nodes pods namespaces persistentvolumes persistentvolumeclaims", ""),
     ("list watch", "scheduling.k8s.io", "priorityclasses", ""),
-    ("list", "metrics.k8s.io", "nodes", ""),
+    ("list watch", "apps", "replicasets statefulsets", ""),
+    ("list watch", "batch", "jobs", ""),
+    ("list", "metrics.k8s.io", "nodes pods", ""),
     ("get patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", NAME),
     ("get update", "", "secrets", "trimtab-tls"),
     ("list watch", "", "configmaps", "scoring-policy"),
