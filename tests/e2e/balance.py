@@ -177,11 +177,15 @@ def sigma(use: Mapping[str, float]) -> float:
     return pstdev(use.values())
 
 
-def clear(plane: ControlPlane, simulation: Simulation, namespace: str) -> None:
-    """Delete what a burst created, and wait until readings show the nodes as they were."""
-    base = base_cores(simulation)
+def clear(plane: ControlPlane, namespace: str) -> None:
+    """Delete what a burst created."""
     plane.kubectl("delete", "deployments", "--all", "-n", namespace, "--wait=false")
     waiting.until(lambda: not pods(plane, namespace), f"no Pods in {namespace}", timeout_s=SETTLED_WITHIN_S)
+
+
+def settle(simulation: Simulation) -> None:
+    """Wait until readings show the nodes as they are without a burst: only then may the next be steered."""
+    base = base_cores(simulation)
 
     def measured() -> bool:
         found = simulation.measured_usage()

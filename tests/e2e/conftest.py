@@ -15,9 +15,9 @@ from ..cluster.control_plane import ControlPlane
 from ..cluster.simulation import Simulation
 from ..cluster.trimtab import DECISION, STEERING, Trimtab
 from . import balance
+from .bursts import STEERED, STOCK, Bursts
 
 NODES = 100
-STEERED, STOCK = "steered", "stock"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WITHIN_S = 60
 
@@ -53,6 +53,13 @@ def trimtab(plane: ControlPlane, simulation: Simulation) -> Iterator[Trimtab]:
         started.enable(STEERED)
         plane.request("POST", "/api/v1/namespaces", {"metadata": {"name": STOCK}})
         yield started
+
+
+@pytest.fixture(scope="package")
+def bursts(
+    plane: ControlPlane, simulation: Simulation, nodes: dict[str, topology.SimulatedNode], trimtab: Trimtab
+) -> Bursts:
+    return Bursts(plane, simulation, nodes)
 
 
 @pytest.fixture

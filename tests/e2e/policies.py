@@ -7,7 +7,8 @@ from ..builders import make_pod
 from ..cluster import waiting
 from ..cluster.control_plane import ControlPlane
 from ..cluster.trimtab import NAMESPACE
-from .conftest import STEERED, WITHIN_S, Json, create, decision
+from .bursts import STEERED
+from .conftest import WITHIN_S, Json, create, decision
 
 CONFIG_MAP = f"/api/v1/namespaces/{NAMESPACE}/configmaps/scoring-policy"
 MANIFESTS = Path(__file__).parents[2] / "manifests"

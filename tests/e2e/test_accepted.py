@@ -16,7 +16,8 @@ from ..cluster.client import ApiError
 from ..cluster.control_plane import ControlPlane
 from ..cluster.trimtab import DECISION, Trimtab
 from ..strategies import REQUIRED, valid_pods
-from .conftest import PREFERRED, STEERED, STOCK, Json, create, decision, terms
+from .bursts import STEERED, STOCK
+from .conftest import PREFERRED, Json, create, decision, terms
 
 PODS = 1000
 STEERED_AT_LEAST = 500

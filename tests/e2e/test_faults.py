@@ -16,7 +16,8 @@ from ..cluster.control_plane import ControlPlane
 from ..cluster.simulation import Simulation
 from ..cluster.trimtab import NAME, NAMESPACE, WEBHOOK, Trimtab
 from . import balance, policies
-from .conftest import STEERED, Json, MakeNamespace, counted, create, decision, terms
+from .bursts import STEERED
+from .conftest import Json, MakeNamespace, counted, create, decision, terms
 from .policies import decided_now
 
 BURST = 300

@@ -13,10 +13,9 @@ from ..cluster import waiting
 from ..cluster.client import ApiError
 from ..cluster.control_plane import ControlPlane
 from ..cluster.trimtab import DECISION, NAMESPACE, STEERING, Trimtab
+from .bursts import STEERED, STOCK
 from .conftest import (
     NODES,
-    STEERED,
-    STOCK,
     WITHIN_S,
     Json,
     MakeNamespace,
