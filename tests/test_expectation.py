@@ -28,9 +28,10 @@ from tests.builders import (
     patch_in,
     to_bytes,
 )
-from webhook import admission, expectation, explain, inputs, kube, learning, policy
+from webhook import admission, expectation, inputs, kube, learning, policy
 from webhook.cluster import SHADOW, Cluster
 from webhook.estimate import Estimator
+from webhook.explain import explanation
 from webhook.learning import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
 from webhook.owners import REPLICA_SET
 from webhook.policyholder import PolicyHolder
@@ -519,8 +520,8 @@ def test_an_explanation_scores_with_what_is_expected() -> None:
     read(cluster, "b")
     raw, current = make(), policy.default()
 
-    answer = admission.respond(explain.make_review(to_bytes(raw), NAMESPACE), cluster, current, CLOCK)
-    explained = explain.explain(answer, decode_pod(raw), cluster, current, CLOCK)
+    answer = admission.respond(explanation.make_review(to_bytes(raw), NAMESPACE), cluster, current, CLOCK)
+    explained = explanation.explain(answer, decode_pod(raw), cluster, current, CLOCK)
 
     # 100 - (8 + 3) / 16, and 100 - (3 + 3) / 8
     found = [(node.name, node.scores["utilization"]) for node in explained.nodes]

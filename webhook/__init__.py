@@ -14,8 +14,7 @@ A Pod's way through the package, in reading order::
     decision    the audit annotation
     ledger      load that is admitted or bound but not yet visible in readings
 
-`explain` shows what was known of every node in an answer, with the words of `refusals`; `explainfiles`
-and `explaintable` are its command.
+`explain` shows what was known of every node in an answer.
 
 What they read is `snapshot`, kept by `watch`, `usage` and `podusage` from a cluster, or by `clusterfile`
 from a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the

@@ -176,11 +176,11 @@ def explain(
     cluster_file: Path, policy_file: Path | None, pod_file: Path, namespace: str | None, output: str
 ) -> None:
     """Show what would be decided for a Pod, and why: each node's feasibility, scores and use."""
-    from webhook import explainfiles  # noqa: PLC0415, see the module docstring
+    from webhook.explain import command  # noqa: PLC0415, see the module docstring
     from webhook.policy import ConfigError  # noqa: PLC0415
 
     try:
-        explainfiles.run(cluster_file, policy_file, pod_file, namespace, output)
+        command.run(cluster_file, policy_file, pod_file, namespace, output)
     except ConfigError as error:
         _refuse(error.problems)
 

@@ -1,4 +1,4 @@
-"""The same arrivals on the same start, placed three ways, and how even each leaves the cluster."""
+"""The same arrivals on the same start, placed three ways, and how even each leaves the cluster. No I/O."""
 
 import json
 from collections import deque

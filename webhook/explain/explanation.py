@@ -17,10 +17,10 @@ from msgspec import Struct
 from webhook import admission, filters, kube, patch, planner, quantity, review, snapshot
 from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
+from webhook.explain.refusals import refusals
 from webhook.ledger import Load
 from webhook.policy import Policy
 from webhook.reasons import Outcome, Reason
-from webhook.refusals import refusals
 from webhook.snapshot import FloatArray, IntArray, Mask, Snapshot
 
 State = Literal["fresh", "stale", "missing", "invalid", "virtual"]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import msgspec
 
-from webhook import admission, clusterfile, explain, inputs, podfile
+from webhook import admission, clusterfile, inputs
 from webhook.admission import Clock
+from webhook.explain import explanation, podfile
 
 
 def run(
@@ -18,9 +19,9 @@ def run(
     cluster, policy = inputs.load(cluster_file, policy_file)
     incoming = podfile.load(pod_file, namespace)
     clock = Clock(time.monotonic(), datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
-    review = explain.make_review(incoming.body, incoming.namespace)
+    review = explanation.make_review(incoming.body, incoming.namespace)
     answer = admission.respond(review, cluster, policy, clock)
-    explained = explain.explain(answer, incoming.pod, cluster, policy, clock)
+    explained = explanation.explain(answer, incoming.pod, cluster, policy, clock)
     for path, text in clusterfile.bad_quantities(incoming.pod):
         sys.stderr.write(f"warning: {incoming.where}{path}: {text}\n")
     if answer.detail:
@@ -30,6 +31,6 @@ def run(
         return
     from rich.console import Console  # noqa: PLC0415, JSON needs none of it
 
-    from webhook import explaintable  # noqa: PLC0415
+    from webhook.explain import table  # noqa: PLC0415
 
-    explaintable.show(explained, Console())
+    table.show(explained, Console())

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from tests.builders import Json, make_container, make_pod
-from webhook import podfile
-from webhook.podfile import Incoming
+from webhook.explain import podfile
+from webhook.explain.podfile import Incoming
 from webhook.policy import ConfigError
 
 SPEC: Json = {"containers": [make_container(cpu="1")]}

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import pytest
 from rich.console import Console
 
-from webhook import explaintable
-from webhook.explain import Explanation, Node, Plan, Reserved, Term, Usage
+from webhook.explain import table
+from webhook.explain.explanation import Explanation, Node, Plan, Reserved, Term, Usage
 from webhook.reasons import Outcome
 
 FRESH = Usage("fresh", 0.25)
@@ -47,7 +47,7 @@ def shown(
     plan = Plan([Term(weight, names) for weight, names in (terms or {}).items()])
     text = io.StringIO()
     console = Console(file=text, width=width)
-    explaintable.show(Explanation(list(nodes), outcome, reason, plan, patch or []), console)
+    table.show(Explanation(list(nodes), outcome, reason, plan, patch or []), console)
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     assert max(map(len, lines)) <= width
     return lines

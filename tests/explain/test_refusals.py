@@ -18,7 +18,8 @@ from tests.builders import (
     make_taint,
     make_term,
 )
-from webhook import filters, kube, refusals, volumes
+from webhook import filters, kube, volumes
+from webhook.explain import refusals
 from webhook.filters import Demand
 from webhook.snapshot import Mask, Snapshot
 

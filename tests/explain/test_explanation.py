@@ -25,9 +25,10 @@ from tests.builders import (
     patch_in,
     to_bytes,
 )
-from webhook import admission, explain, kube, policy
+from webhook import admission, kube, policy
 from webhook.admission import Clock
 from webhook.cluster import Cluster
+from webhook.explain import explanation
 from webhook.load import View
 from webhook.planner import Profile, Weighted
 from webhook.policy import Policy
@@ -42,9 +43,9 @@ def explained(
 ) -> Json:
     """Return the explanation as it is printed."""
     rules, clock = rules or policy.default(), replace(CLOCK, now=now)
-    answer = admission.respond(explain.make_review(to_bytes(pod), namespace), cluster, rules, clock)
+    answer = admission.respond(explanation.make_review(to_bytes(pod), namespace), cluster, rules, clock)
     found: Json = json.loads(
-        msgspec.json.encode(explain.explain(answer, decode_pod(pod), cluster, rules, clock))
+        msgspec.json.encode(explanation.explain(answer, decode_pod(pod), cluster, rules, clock))
     )
     return found
 
@@ -112,7 +113,7 @@ def test_patch_plan_and_scores_are_those_of_the_answer(strength: float) -> None:
 
     found = explained(pod, make_uneven_cluster(40), rules)
 
-    body = explain.make_review(to_bytes(pod), "shop")
+    body = explanation.make_review(to_bytes(pod), "shop")
     served = admission.respond(body, make_uneven_cluster(40), rules, CLOCK)
     assert found["patch"] == patch_in(served.body)
     terms = found["patch"][0]["value"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
@@ -166,11 +167,11 @@ def test_what_the_ledger_holds_is_shown_where_it_is_held() -> None:
 
 
 def to_bytes_review(pod: Json) -> bytes:
-    return explain.make_review(to_bytes(pod), "shop").replace(b'"dryRun":true', b'"dryRun":false')
+    return explanation.make_review(to_bytes(pod), "shop").replace(b'"dryRun":true', b'"dryRun":false')
 
 
 def test_the_review_is_one_of_the_api_server() -> None:
-    body = json.loads(explain.make_review(to_bytes(make_pod(name="a")), "shop"))
+    body = json.loads(explanation.make_review(to_bytes(make_pod(name="a")), "shop"))
 
     assert body["request"] | {"uid": ""} == {
         "uid": "",

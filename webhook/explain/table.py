@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from webhook import quantity
-from webhook.explain import Explanation, Node, Plan, Usage
+from webhook.explain.explanation import Explanation, Node, Plan, Usage
 
 _ROWS = 20
 # The columns that are always there, with the gaps between them.
