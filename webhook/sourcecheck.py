@@ -9,12 +9,12 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from webhook import api, inputs, kube, policy, sources
+from webhook import api, inputs, kube, policy
 from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api
 from webhook.cluster import Cluster
 from webhook.kinds import POLICY, is_sound
-from webhook.policy import Policy
+from webhook.policy import Policy, sources
 from webhook.policyholder import POLICY_KEY
 from webhook.snapshot import Snapshot
 from webhook.usage import poll

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from webhook.cluster import Cluster
+from webhook.policy.sources import NodeEntry, PrometheusEntry, QueriesEntry
 from webhook.snapshot import State
-from webhook.sources import NodeEntry, PrometheusEntry, QueriesEntry
 from webhook.usage.answer import Answer, SourceError
 from webhook.usage.prometheus import Prometheus as Source
 

@@ -5,7 +5,7 @@ import pytest
 from tests.builders import GIB, NOW, decode_node, make_cluster, make_node
 from tests.usage.listening import take
 from webhook.cluster import Cluster
-from webhook.sources import AnnotationsEntry
+from webhook.policy.sources import AnnotationsEntry
 from webhook.usage.annotations import Annotations
 
 FRACTION = AnnotationsEntry(type="annotations", cpu="cpu_usage_avg_5m", memory="mem_usage_avg_5m")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.builders import make_cluster, make_node
-from webhook.sources import NodeEntry
+from webhook.policy.sources import NodeEntry
 from webhook.usage.mapping import AmbiguousError, NodeIndex, without_port
 
 NAME = NodeEntry(label="node", match="name")

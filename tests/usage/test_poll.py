@@ -12,8 +12,8 @@ from tests.builders import GIB, NOW, make_cluster, make_node
 from webhook import policy
 from webhook.api import Api
 from webhook.policy import Policy
+from webhook.policy.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, Source
 from webhook.snapshot import Snapshot
-from webhook.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, Source
 from webhook.usage import poll
 from webhook.usage.answer import Answer, Reading, Report, SourceError
 

@@ -16,7 +16,7 @@ from certs import pki
 from tests.builders import GIB, NOW, make_cluster, make_node
 from tests.usage.listening import take
 from webhook.cluster import Cluster
-from webhook.sources import NodeEntry, PrometheusEntry, QueriesEntry
+from webhook.policy.sources import NodeEntry, PrometheusEntry, QueriesEntry
 from webhook.usage import prometheus
 from webhook.usage.answer import Answer, SourceError
 from webhook.usage.prometheus import Prometheus, decode

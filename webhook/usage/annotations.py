@@ -7,9 +7,9 @@ clock or zone changes nothing (Crane writes local time with a literal Z).
 import math
 
 from webhook import kube
+from webhook.policy.sources import AnnotationsEntry
 from webhook.quantity import QuantityError
 from webhook.snapshot import CPU, MEMORY, Snapshot
-from webhook.sources import AnnotationsEntry
 from webhook.usage.answer import Answer, Reading, Report, account
 from webhook.usage.metricsapi import seconds_of
 from webhook.usage.turns import turns

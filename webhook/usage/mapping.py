@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from webhook.policy.sources import NodeEntry
 from webhook.snapshot import Snapshot
-from webhook.sources import NodeEntry
 from webhook.usage.turns import turns
 
 

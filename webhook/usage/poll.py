@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from webhook import sources
 from webhook.api import Api
 from webhook.cluster import Cluster
-from webhook.policy import Policy
-from webhook.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, Source
+from webhook.policy import Policy, sources
+from webhook.policy.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, Source
 from webhook.usage.annotations import Annotations
 from webhook.usage.answer import Answer, Asked, Report, SourceError
 from webhook.usage.metricsapi import MetricsApi

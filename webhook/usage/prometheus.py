@@ -17,8 +17,8 @@ import aiohttp
 import msgspec
 from msgspec import Raw, Struct
 
+from webhook.policy.sources import PrometheusEntry
 from webhook.snapshot import Snapshot
-from webhook.sources import PrometheusEntry
 from webhook.usage.answer import Answer, Reading, Report, SourceError, account
 from webhook.usage.mapping import AmbiguousError, NodeIndex
 from webhook.usage.turns import turns

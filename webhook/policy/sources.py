@@ -16,9 +16,12 @@ _Path = Annotated[str, Field(pattern=r"^/", max_length=4096)]
 _URL = re.compile(r"https?://(?:\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?(?:/[^\s?#@]*)?", re.ASCII)
 _Window = Annotated[float, Field(ge=1, le=86400)]
 
+# Of every entry of a policy.
+STRICT = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    model_config = STRICT
 
 
 class MetricsApiEntry(_Strict):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from webhook import policy, sources
-from webhook.policy import ConfigError
-from webhook.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, QueriesEntry
+from webhook import policy
+from webhook.policy import ConfigError, sources
+from webhook.policy.sources import AnnotationsEntry, MetricsApiEntry, PrometheusEntry, QueriesEntry
 
 HEAD = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\nusage: {sources: "
 URL = "type: prometheus, url: 'http://prometheus:9090'"
