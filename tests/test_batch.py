@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import admission, batch, filters, kube, load, planner, policy, workload
-from webhook.batch import CHUNK, VALID_S, Ask, Batches
+from webhook import admission, filters, kube, load, planner, policy, workload
+from webhook.batch import Ask, Batches, batches
+from webhook.batch.batches import CHUNK, VALID_S
+from webhook.batch.limits import Limit
+from webhook.batch.places import FIRST_TURN, deal_out
 from webhook.cluster import Cluster
-from webhook.deal import FIRST_TURN, deal
 from webhook.ledger import Load, Share
-from webhook.limits import Limit
 from webhook.load import View
 from webhook.peers import Turn
 from webhook.planner import Plan, Profile, Weighted
@@ -67,7 +68,7 @@ DEALS: dict[str, tuple[list[list[float]], list[int], int, list[int]]] = {
 def test_how_many_places_each_node_is_dealt(
     scores: list[list[float]], room: list[int], wanted: int, want: list[int]
 ) -> None:
-    assert deal(wanted, np.array(room), columns(*scores)).counts.tolist() == want
+    assert deal_out(wanted, np.array(room), columns(*scores)).counts.tolist() == want
 
 
 @given(
@@ -81,7 +82,7 @@ def test_a_deal_is_what_one_pod_after_the_other_would_take(
     # Different everywhere: which of two equal places comes first is nobody's business.
     shift = np.arange(start.size) / 100.0
 
-    dealt = deal(wanted, room, lambda level: start + shift - fall * level)
+    dealt = deal_out(wanted, room, lambda level: start + shift - fall * level)
 
     taken = np.zeros(start.size, np.int64)
     for _ in range(wanted):
@@ -112,7 +113,7 @@ def test_places_within_limits(
     scores = [[90.0 - 10 * row, 88.0 - 10 * row, 86.0 - 10 * row] for row in range(len(domain))]
     limit = Limit(np.array(domain), np.array(held), skew, most)
 
-    dealt = deal(wanted, np.full(len(domain), 2), columns(*scores), [limit])
+    dealt = deal_out(wanted, np.full(len(domain), 2), columns(*scores), [limit])
 
     assert dealt.counts.tolist() == want
     assert (dealt.worth > 200).sum() == sum(want)
@@ -386,7 +387,7 @@ def test_a_pod_without_an_owner_is_planned_alone() -> None:
 
 
 def test_only_so_many_batches_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "MAX_BATCHES", 2)
+    monkeypatch.setattr(batches, "MAX_BATCHES", 2)
     bed = Bed(make_uneven_cluster(60))
     for owner in ("a", "b", "a", "c"):
         bed.plan(owner=owner)

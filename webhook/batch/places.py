@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from webhook.limits import Limit
+from webhook.batch.limits import Limit
 from webhook.snapshot import FloatArray, IntArray
 
 # So many Pods on one node in one deal: further on, the next deal knows better.
@@ -38,7 +38,7 @@ class Places:
     counts: IntArray
 
 
-def deal(
+def deal_out(
     wanted: int, room: IntArray, score: Callable[[int], FloatArray], limits: Sequence[Limit] = ()
 ) -> Places:
     """Deal up to `wanted` places over rows that have `room` (rows,) for so many Pods each.

@@ -1,49 +1,26 @@
-"""Batches: Pods of one owner that ask for the same, planned at once. No I/O here.
+"""A deal: the places of a batch's Pods, filtered and scored once for all of them. No I/O here.
 
-A deal filters and scores once for all of them, and says what each node is worth to the next Pod when it
-carries so many more. What it does carry, readings and ledger say: so a Pod takes its place by being reserved,
-gives it back by being bound elsewhere or by never appearing, and whatever else comes to the node takes the
-place too. The deal is done anew when a node that was left out may be better, when nodes or the policy change,
-and after a few seconds.
+It says what each node is worth to the next Pod when it carries so many more. What it does carry, readings
+and ledger say: so a Pod takes its place by being reserved, gives it back by being bound elsewhere or by never
+appearing, and whatever else comes to the node takes the place too.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from webhook import filters, kube, planner
-from webhook.deal import LAST_TURN, deal
+from webhook.batch.limits import beside_others, limits, towards_others
+from webhook.batch.places import LAST_TURN, deal_out
 from webhook.ledger import Load
-from webhook.limits import beside_others, limits, stand_alone, towards_others
 from webhook.load import View
 from webhook.peers import Turn
 from webhook.planner import Encoding, Plan, Profile
 from webhook.reasons import Reason
 from webhook.snapshot import CPU, EPHEMERAL, MEMORY, PODS, FloatArray, IntArray, Snapshot
-from webhook.thresholds import OFF
-
-# Readings that fell, and Pods of others that ended, are only seen by a new deal.
-VALID_S = 5.0
-
-# How many Pods to deal for where nobody knows how many will come.
-CHUNK = 32
-
-# Below this, a deal costs more than it saves.
-MIN_PODS = 8
-
-# What tells a Pod of a StatefulSet or of an Indexed Job from the others.
-NUMBERS = frozenset(
-    (
-        "apps.kubernetes.io/pod-index",
-        "batch.kubernetes.io/job-completion-index",
-        "statefulset.kubernetes.io/pod-name",
-    )
-)
 
 MAX_PLACES = 512
-MAX_BATCHES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,85 +31,6 @@ class Ask:
     preferred: tuple[kube.PreferredTerm, ...]
     expected: Load
     profile: Profile
-
-
-class Batches:
-    """Plans for Pods, remembered by their owner.
-
-    `outstanding` says how many Pods of a Pod's owner are still to come, with it; None where nobody knows.
-    """
-
-    def __init__(self, nodes: Snapshot, outstanding: Callable[[kube.Pod, str], int | None]) -> None:
-        self._nodes = nodes
-        self._outstanding = outstanding
-        self._known: OrderedDict[str, _Batch] = OrderedDict()
-
-    def plan(
-        self, pod: kube.Pod, ask: Ask, view: Callable[[Load], View], now: float, turn: Turn | None = None
-    ) -> Plan | Reason:
-        """Choose the nodes to name for `pod`; `view` is how the nodes look with a load placed on each."""
-        controller = kube.controller(pod.metadata)
-        owner = controller.uid if controller else ""
-        known = self._known.get(owner)
-        if known is not None and known.dealt is not None and known.holds(ask, self._nodes, now):
-            self._known.move_to_end(owner)
-            if planned := known.dealt.next(self._nodes, turn):
-                return planned
-        pods = self._pods(pod, ask, known) if owner and not _stands_alone(ask) else 1
-        dealt = _deal(ask, self._nodes, view, pods) if pods >= MIN_PODS else None
-        if isinstance(dealt, Reason):
-            return dealt
-        if owner:
-            self._remember(owner, _Batch(ask, self._nodes.generation, now, dealt))
-        return (dealt and dealt.next(self._nodes, turn)) or planner.plan(
-            ask.demand, ask.preferred, self._nodes, view(ask.expected), ask.profile, turn
-        )
-
-    def _pods(self, pod: kube.Pod, ask: Ask, known: "_Batch | None") -> int:
-        """Return for how many Pods to deal."""
-        if known is not None and not alike(known.ask, ask):
-            # Its Pods may differ every time.
-            return 1
-        pods = self._outstanding(pod, ask.demand.namespace)
-        if pods is None:
-            return 1 if known is None else CHUNK
-        return pods
-
-    def _remember(self, owner: str, batch: "_Batch") -> None:
-        self._known[owner] = batch
-        self._known.move_to_end(owner)
-        if len(self._known) > MAX_BATCHES:
-            self._known.popitem(last=False)
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The last plan made for an owner: for what, when, and the deal where more than one Pod was to come."""
-
-    ask: Ask
-    generation: int
-    at: float
-    dealt: "Deal | None"
-
-    def holds(self, ask: Ask, nodes: Snapshot, now: float) -> bool:
-        return self.generation == nodes.generation and now - self.at <= VALID_S and alike(self.ask, ask)
-
-
-def alike(first: Ask, second: Ask) -> bool:
-    """Tell whether two Pods may share a deal: they differ in nothing, or in their number alone."""
-    return first == second or (
-        not NUMBERS.isdisjoint(second.demand.labels) and _without_number(first) == _without_number(second)
-    )
-
-
-def _stands_alone(ask: Ask) -> bool:
-    # Which nodes are over a threshold has to be asked anew for every Pod.
-    return stand_alone(ask.demand) or ask.profile.thresholds != OFF
-
-
-def _without_number(ask: Ask) -> Ask:
-    labels = {key: value for key, value in ask.demand.labels.items() if key not in NUMBERS}
-    return replace(ask, demand=replace(ask.demand, labels=labels))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +99,8 @@ def _carried(nodes: Snapshot, rows: IntArray) -> FloatArray:
     return total
 
 
-def _deal(ask: Ask, nodes: Snapshot, view: Callable[[Load], View], pods: int) -> Deal | Reason:
+def make(ask: Ask, nodes: Snapshot, view: Callable[[Load], View], pods: int) -> Deal | Reason:
+    """Deal places for `pods` Pods; `view` is how the nodes look with a load placed on each."""
     found = planner.survey(ask.demand, ask.preferred, nodes, view(ask.expected), ask.profile)
     if isinstance(found, Reason):
         return found
@@ -228,7 +127,7 @@ def _deal(ask: Ask, nodes: Snapshot, view: Callable[[Load], View], pods: int) ->
     columns, amounts = _requested(ask.demand.requests, nodes)
     free = nodes.allocatable.take(rows, axis=1)[columns] - amounts
     room = ((free - nodes.requested.take(rows, axis=1)[columns]) // amounts).min(axis=0) + 1
-    places = deal(pods, room, score, limits(ask.demand, nodes, rows) if limited else ())
+    places = deal_out(pods, room, score, limits(ask.demand, nodes, rows) if limited else ())
     more_cpu = score_with(replace(ask.expected, cpu_milli=2 * ask.expected.cpu_milli))
     share = _shares(totals[0], planner.total_score(more_cpu, ask.profile), totals[1])
     load = np.array([ask.expected.cpu_milli, ask.expected.memory_bytes], np.float64)
