@@ -13,8 +13,8 @@ from tests.builders import GIB, NAMESPACE, NOW, Json, decode_pod, make_owner, ma
 from webhook import kube, podusage
 from webhook.api import Api, ApiError, Query
 from webhook.cluster import SHADOW, Cluster
-from webhook.estimate import Estimator
-from webhook.owners import JOB
+from webhook.expectation.estimate import Estimator
+from webhook.expectation.owners import JOB
 from webhook.podusage import Reading
 
 PATIENCE_S = 20

@@ -18,7 +18,7 @@ from tests.builders import GIB, decode_node, make_node
 from tests.lab import peers
 from tests.views import NOW, Given
 from webhook import beta, load
-from webhook.estimate import Shares
+from webhook.expectation.estimate import Shares
 from webhook.ledger import Ledger, Load
 from webhook.load import View
 from webhook.scorers.energy import energy_score

@@ -10,9 +10,9 @@ import numpy as np
 from webhook import decision, filters, kube, planner
 from webhook.batch import Batches
 from webhook.expectation import Expectation, Expected
-from webhook.learning import Learning
+from webhook.expectation.learning import Learning
+from webhook.expectation.owners import Owners
 from webhook.ledger import Ledger, Load, Share
-from webhook.owners import Owners
 from webhook.peers import Peers, Turn
 from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError

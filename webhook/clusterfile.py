@@ -10,8 +10,9 @@ import msgspec
 import yaml
 from msgspec import Raw, Struct
 
-from webhook import kube, owners, podusage, quantity
+from webhook import kube, podusage, quantity
 from webhook.cluster import Cluster
+from webhook.expectation import owners
 from webhook.policy import ConfigError, Problem
 from webhook.usage import metricsapi
 

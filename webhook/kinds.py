@@ -5,9 +5,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from webhook import kube, owners
+from webhook import kube
 from webhook.admission import OWN_NAMESPACE
 from webhook.cluster import Cluster
+from webhook.expectation import owners
 from webhook.policyholder import PolicyHolder
 from webhook.quantity import QuantityError
 from webhook.watch import Kind

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 
 from webhook import kube, strictyaml
-from webhook.estimate import Estimator, Shares
+from webhook.expectation.estimate import Estimator, Shares
 from webhook.planner import Profile, Weighted
 from webhook.policy.problems import ConfigError, Problem, in_document
 from webhook.policy.schema import Document, ExpectedUsageEntry, MetadataEntry

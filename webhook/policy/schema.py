@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_core import PydanticCustomError
 
 from webhook import kube
-from webhook.estimate import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
+from webhook.expectation.estimate import DEFAULT_CPU_MILLI, DEFAULT_MEMORY_BYTES
 from webhook.policy.sources import METRICS_API_ALONE, STRICT, Source
 from webhook.quantity import QuantityError
 from webhook.thresholds import OFF, Thresholds

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.builders import GIB, MIB, Json, decode_pod, make_container, make_pod
 from webhook import kube, policy
-from webhook.estimate import Estimator, Shares
+from webhook.expectation.estimate import Estimator, Shares
 from webhook.quantity import QuantityError
 
 # Koordinator and Volcano, by the ids of the cases that their own tests became. Request and limit are in

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from webhook import kube
-from webhook.estimate import Estimator
-from webhook.learning import Learning, Usage
+from webhook.expectation.estimate import Estimator
+from webhook.expectation.learning import Learning, Usage
 from webhook.ledger import Load
 from webhook.quantity import QuantityError
 

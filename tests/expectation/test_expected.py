@@ -28,12 +28,13 @@ from tests.builders import (
     patch_in,
     to_bytes,
 )
-from webhook import admission, expectation, inputs, kube, learning, policy
+from webhook import admission, expectation, inputs, kube, policy
 from webhook.cluster import SHADOW, Cluster
-from webhook.estimate import Estimator
+from webhook.expectation import learning
+from webhook.expectation.estimate import Estimator
+from webhook.expectation.learning import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
+from webhook.expectation.owners import REPLICA_SET
 from webhook.explain import explanation
-from webhook.learning import HALF_LIFE_S, KEEP_S, MAX_WORKLOADS, Usage
-from webhook.owners import REPLICA_SET
 from webhook.policyholder import PolicyHolder
 
 HASH = "5f"

@@ -9,7 +9,7 @@ from msgspec import Raw
 from tests.builders import NAMESPACE, Json, decode_pod, make_owner, make_pod, to_bytes
 from webhook import kinds, kube
 from webhook.cluster import Cluster
-from webhook.owners import JOB, REPLICA_SET, STATEFUL_SET, Owners, Workload
+from webhook.expectation.owners import JOB, REPLICA_SET, STATEFUL_SET, Owners, Workload
 
 
 def controller(name: str, owner: Json | None = None, **parts: Json) -> kube.Controller:

@@ -10,8 +10,9 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
-from webhook import kube, owners
-from webhook.owners import Owners, Workload
+from webhook import kube
+from webhook.expectation import owners
+from webhook.expectation.owners import Owners, Workload
 
 HALF_LIFE_S = 600.0
 LEAST_READINGS = 2
