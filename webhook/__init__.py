@@ -10,16 +10,16 @@ A Pod's way through the package, in reading order::
     filters     which nodes could take the Pod
     scorers     how good each of them is, 0 to 100
     planner     which of them to name, in tiers of falling weight
+    batch       the same at once for the Pods of one owner
     patch       the JSON Patch operations, and the check that they apply
     decision    the audit annotation
     ledger      load that is admitted or bound but not yet visible in readings
 
 `explain` shows what was known of every node in an answer.
 
-What they read is `snapshot`, kept by `watch`, `usage` and `podusage` from a cluster, or by `clusterfile`
-from a file; `readings` knows what each of the policy's `sources` last told. `app` wires it, `cli` is the
-command line. The import contracts in pyproject.toml hold the layers: from `admission` down nothing does
-I/O, awaits or reads a clock.
+What they read is `snapshot`, kept by `watch` and `usage` from a cluster, or by `clusterfile` from a file.
+`policy` says how. `app` wires it, `cli` is the command line. The import contracts in pyproject.toml hold the
+layers: from `admission` down nothing does I/O, awaits or reads a clock.
 """
 
 __version__ = "0.1.0"

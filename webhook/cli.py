@@ -191,11 +191,12 @@ def explain(
 @_OUTPUT
 def usage(kubeconfig: Path | None, policy_file: Path | None, output: str) -> None:
     """Ask every usage source once, and show which series and nodes do not find each other."""
-    from webhook import api, sourcecheck  # noqa: PLC0415, see the module docstring
+    from webhook import api  # noqa: PLC0415, see the module docstring
     from webhook.policy import ConfigError  # noqa: PLC0415
+    from webhook.usage import command  # noqa: PLC0415, see the module docstring
 
     try:
-        sys.exit(sourcecheck.run(kubeconfig, policy_file, output))
+        sys.exit(command.run(kubeconfig, policy_file, output))
     except ConfigError as error:
         _refuse(error.problems)
     except (api.ApiError, OSError) as error:

@@ -16,8 +16,8 @@ from webhook.ledger import Ledger, Load, Share
 from webhook.peers import Peers, Turn
 from webhook.pods import Bound, read_shape
 from webhook.quantity import QuantityError
-from webhook.readings import Reading, Told, first_fresh
 from webhook.snapshot import CPU, MEMORY, PLAUSIBLE, Snapshot
+from webhook.usage.readings import Reading, Told, first_fresh
 
 ENABLED = "enabled"
 SHADOW = "shadow"

@@ -10,11 +10,11 @@ import msgspec
 import yaml
 from msgspec import Raw, Struct
 
-from webhook import kube, podusage, quantity
+from webhook import kube, quantity
 from webhook.cluster import Cluster
 from webhook.expectation import owners
 from webhook.policy import ConfigError, Problem
-from webhook.usage import metricsapi
+from webhook.usage import metricsapi, podmetrics
 
 _AT = re.compile(r"(?P<what>.*?)(?: - at `\$?\.?(?P<path>.*)`)?")
 
@@ -65,7 +65,7 @@ def load(path: Path) -> Cluster:
             take(cluster, item)
     problems += _read(cluster, readings)
     for metrics in of_pods:
-        said = podusage.reading(metrics)
+        said = podmetrics.reading(metrics)
         cluster.pin_pod_usage(metrics.metadata.namespace or "", said.name, said.cpu_milli, said.memory_bytes)
     if problems:
         raise ConfigError(problems)

@@ -15,7 +15,7 @@ from typing import Any
 import certs.secret
 from certs.pki import service_names
 from certs.tls import PairError, ServingContext
-from webhook import kinds, podusage, watch
+from webhook import kinds, watch
 from webhook.admission import OWN_NAMESPACE
 from webhook.api import Api, ApiError
 from webhook.cluster import SHADOW, Cluster
@@ -23,6 +23,7 @@ from webhook.metrics import Metrics
 from webhook.policy import Policy
 from webhook.policyholder import PolicyHolder
 from webhook.server import Server, authority, reachable
+from webhook.usage import podmetrics
 from webhook.usage.poll import Poller
 
 LOG = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ async def run(
             tasks.create_task(watch.follow(api, kind)) for kind in kinds.owner_kinds(cluster, restarted)
         ]
         failed = metrics.pod_usage_failures.inc
-        running.append(tasks.create_task(podusage.poll(api, cluster, time.monotonic, failed=failed)))
+        running.append(tasks.create_task(podmetrics.poll(api, cluster, time.monotonic, failed=failed)))
         poller = Poller(api, cluster, lambda: holder.current, time.monotonic, metrics)
         running.append(tasks.create_task(_fill(cluster, watched, poller)))
         running.append(tasks.create_task(_serve(api, server, metrics, listeners, announce)))

@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from tests.builders import GIB, NAMESPACE, NOW, Json, decode_pod, make_owner, make_pod
-from webhook import kube, podusage
+from webhook import kube
 from webhook.api import Api, ApiError, Query
 from webhook.cluster import SHADOW, Cluster
 from webhook.expectation.estimate import Estimator
 from webhook.expectation.owners import JOB
-from webhook.podusage import Reading
+from webhook.usage import podmetrics
+from webhook.usage.podmetrics import Reading
 
 PATIENCE_S = 20
 METRICS = "/apis/metrics.k8s.io/v1beta1/namespaces/{}/pods"
@@ -42,7 +43,7 @@ READINGS: dict[str, tuple[Json, Reading]] = {
 
 @pytest.mark.parametrize(("raw", "want"), READINGS.values(), ids=READINGS)
 def test_readings(raw: Json, want: Reading) -> None:
-    assert podusage.reading(msgspec.convert(raw, kube.PodMetrics)) == want
+    assert podmetrics.reading(msgspec.convert(raw, kube.PodMetrics)) == want
 
 
 class Source(Api):
@@ -92,11 +93,11 @@ async def polling(
     source: Source, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[None]]:
     """Poll without pauses; yield what counts the failures."""
-    monkeypatch.setattr(podusage, "ROUND_S", 0.0)
-    monkeypatch.setattr(podusage, "LEAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(podmetrics, "ROUND_S", 0.0)
+    monkeypatch.setattr(podmetrics, "LEAST_PAUSE_S", 0.0)
     failures: list[None] = []
     task = asyncio.create_task(
-        podusage.poll(source, cluster, lambda: NOW, failed=lambda: failures.append(None))
+        podmetrics.poll(source, cluster, lambda: NOW, failed=lambda: failures.append(None))
     )
     try:
         async with asyncio.timeout(PATIENCE_S):
@@ -197,7 +198,7 @@ async def test_polling(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "webhook.podusage")
+    caplog.set_level(logging.INFO, "webhook.usage.podmetrics")
     rounds = len(answers) + 1
     source = Source(metrics_on=list(answers))
 

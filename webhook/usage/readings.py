@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from webhook.lateness import Lag
 from webhook.snapshot import Snapshot
+from webhook.usage.lateness import Lag
 
 
 @dataclass(slots=True)
