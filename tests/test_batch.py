@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook import admission, filters, kube, load, planner, policy, workload
+from webhook import admission, filters, kube, load, planner, policy
 from webhook.batch import Ask, Batches, batches
 from webhook.batch.batches import CHUNK, VALID_S
 from webhook.batch.limits import Limit
 from webhook.batch.places import FIRST_TURN, deal_out
 from webhook.cluster import Cluster
+from webhook.demo import workload
 from webhook.ledger import Load, Share
 from webhook.load import View
 from webhook.peers import Turn

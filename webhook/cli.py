@@ -144,11 +144,11 @@ def serve(
 @_OUTPUT
 def demo(nodes: int, pods: int, seed: int, output: str) -> None:
     """Place a generated workload with and without steering, and compare the balance."""
-    from webhook import demo as module  # noqa: PLC0415, see the module docstring
+    from webhook.demo import command  # noqa: PLC0415, see the module docstring
 
     # The demo's server is a process of its own, and must not outlive us.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    sys.exit(module.run(nodes=nodes, pods=pods, seed=seed, output=output))
+    sys.exit(command.run(nodes=nodes, pods=pods, seed=seed, output=output))
 
 
 @main.command()

@@ -16,11 +16,13 @@ from typing import Protocol
 import jsonpatch
 import numpy as np
 
-from webhook import admission, kube, planner, policy, stock, workload
+from webhook import admission, kube, planner, policy
 from webhook.admission import Clock
 from webhook.batch import Ask, Batches
 from webhook.cluster import Cluster
+from webhook.demo import stock, workload
 from webhook.demo.replay import review
+from webhook.demo.workload import Object, Workload
 from webhook.ledger import Load
 from webhook.load import View
 from webhook.peers import Turn
@@ -28,7 +30,6 @@ from webhook.planner import Plan
 from webhook.pods import read_shape
 from webhook.reasons import Outcome, Reason
 from webhook.snapshot import Snapshot
-from webhook.workload import Object, Workload
 
 from ..builders import patch_in, to_bytes
 

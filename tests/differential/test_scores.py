@@ -8,8 +8,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from webhook import filters, stock
-from webhook.stock import StockScheduler
+from webhook import filters
+from webhook.demo import stock
+from webhook.demo.stock import StockScheduler
 
 from . import generate, oracle, seen
 from .generate import Question

@@ -17,11 +17,11 @@ from statistics import median
 
 import msgspec
 
-from webhook import admission, clusterfile, follow, policy, workload
+from webhook import admission, clusterfile, follow, policy
 from webhook.cluster import Cluster
-from webhook.demo import replay
+from webhook.demo import replay, workload
+from webhook.demo.workload import Object, Workload
 from webhook.peers import Peers
-from webhook.workload import Object, Workload
 
 COUNTS = (1, 2, 3, 5)
 DELAYS = (0, 4, 16, 48)

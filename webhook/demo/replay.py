@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import jsonpatch
 import numpy as np
 
-from webhook import decision, filters, kube, stock
+from webhook import decision, filters, kube
+from webhook.demo import stock
+from webhook.demo.stock import StockScheduler
+from webhook.demo.workload import Object, Workload
 from webhook.pods import read_shape
 from webhook.snapshot import FloatArray, Snapshot
-from webhook.stock import StockScheduler
-from webhook.workload import Object, Workload
 
 # Bindings that the server has not been told of yet when it decides: the Pods in flight in a real cluster.
 IN_FLIGHT = 6

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from webhook import kube
 from webhook.demo.replay import HOT, Moment, Run, efficiency
+from webhook.demo.workload import GIB, Object, Workload
 from webhook.snapshot import FloatArray
-from webhook.workload import GIB, Object, Workload
 
 _BINS = 10
 _BAR_WIDTH = 28

@@ -21,10 +21,11 @@ from tests.builders import (
     make_taint,
     make_term,
 )
-from webhook import filters, kube, stock, stockscores
+from webhook import filters, kube
+from webhook.demo import stock, stockscores
+from webhook.demo.stock import StockScheduler
 from webhook.pods import read_shape
 from webhook.snapshot import Snapshot
-from webhook.stock import StockScheduler
 
 
 def snapshot(*nodes: Json, bound: Sequence[Json] = ()) -> Snapshot:

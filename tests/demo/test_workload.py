@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.builders import decode_pod
-from webhook import clusterfile, kube, workload
-from webhook.workload import Workload
+from webhook import clusterfile, kube
+from webhook.demo import workload
+from webhook.demo.workload import Workload
 
 
 @pytest.fixture(name="generated", scope="module")

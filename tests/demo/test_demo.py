@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from tests.builders import decode_pod, patch_in
-from webhook import admission, clusterfile, demo, policy, workload
-from webhook.demo import replay, report, server
+from webhook import admission, clusterfile, policy
+from webhook.demo import command, replay, report, server, workload
 from webhook.demo.replay import IN_FLIGHT, Balance, Moment, Run
 from webhook.demo.report import Result
-from webhook.workload import Workload
+from webhook.demo.workload import Workload
 
 Object = dict[str, Any]
 
@@ -204,7 +204,7 @@ def test_a_report_without_anything_to_gain() -> None:
 
 
 def test_the_whole_demo_over_tls(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo.run(nodes=100, pods=300, seed=1, output="json") == 0
+    assert command.run(nodes=100, pods=300, seed=1, output="json") == 0
     captured = capsys.readouterr()
     shown = json.loads(captured.out)
     assert captured.err == ""
@@ -216,7 +216,7 @@ def test_the_whole_demo_over_tls(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_table_is_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    assert demo.run(nodes=10, pods=30, seed=1, output="table") == 0
+    assert command.run(nodes=10, pods=30, seed=1, output="table") == 0
     text = capsys.readouterr().out
     for part in ("steered", "p95", "Steering efficiency", "before: stock", "One decision"):
         assert part in text
@@ -240,7 +240,7 @@ def test_a_server_that_does_not_start(
     program, expected = FAILURES[name]
     monkeypatch.setattr(server, "SERVE", (sys.executable, "-c", program))
     monkeypatch.setattr(server, "READY_WITHIN_S", 2.0)
-    assert demo.run(nodes=4, pods=4, seed=1, output="json") == 1
+    assert command.run(nodes=4, pods=4, seed=1, output="json") == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("error: the server ")

@@ -9,7 +9,8 @@ selector does; a Service's selector, which counts where there is no such owner, 
 import msgspec
 import numpy as np
 
-from webhook import filters, kube, stockscores
+from webhook import filters, kube
+from webhook.demo import stockscores
 from webhook.filters import spread
 from webhook.filters.demand import read_spread
 from webhook.pods import read_shape
