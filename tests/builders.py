@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jsonpatch
 
@@ -11,6 +11,7 @@ from webhook import kube
 from webhook.cluster import Cluster
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 NAMESPACE = "shop"
 NOW = 1_000.0
@@ -208,24 +209,25 @@ def to_bytes(value: object) -> bytes:
     return json.dumps(value).encode()
 
 
+def _decode(kind: type[T], raw: Json) -> T:
+    value: T = kube.decoder(kind).decode(to_bytes(raw))
+    return value
+
+
 def decode_pod(raw: Json) -> kube.Pod:
-    pod: kube.Pod = kube.decoder(kube.Pod).decode(to_bytes(raw))
-    return pod
+    return _decode(kube.Pod, raw)
 
 
 def decode_node(raw: Json) -> kube.Node:
-    node: kube.Node = kube.decoder(kube.Node).decode(to_bytes(raw))
-    return node
+    return _decode(kube.Node, raw)
 
 
 def decode_claim(raw: Json) -> kube.PersistentVolumeClaim:
-    claim: kube.PersistentVolumeClaim = kube.decoder(kube.PersistentVolumeClaim).decode(to_bytes(raw))
-    return claim
+    return _decode(kube.PersistentVolumeClaim, raw)
 
 
 def decode_volume(raw: Json) -> kube.PersistentVolume:
-    volume: kube.PersistentVolume = kube.decoder(kube.PersistentVolume).decode(to_bytes(raw))
-    return volume
+    return _decode(kube.PersistentVolume, raw)
 
 
 def patch_in(answer: bytes) -> list[Json]:

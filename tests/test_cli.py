@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import re
 import signal
 import socket
@@ -29,11 +30,19 @@ usage: {staleAfter: 1}
 """
 
 
-def trimtab(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run to the end."""
-    command = [sys.executable, "-m", "webhook.cli", *map(str, arguments)]
+def trimtab(
+    *arguments: str | Path, stdin: str = "", directory: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run to the end, in `directory` so that files are said by the relative paths that are given."""
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE_S, check=False, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "webhook.cli", *map(str, arguments)],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(Path(webhook.__file__).parents[1])},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )
 
 
@@ -210,19 +219,8 @@ def test_bad_files_are_said_at_once_one_line_a_problem(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write(tmp_path, files)
-    # The paths are relative, so that they are said as they were given.
-    command = [sys.executable, "-m", "webhook.cli", "serve", *options, "--port", "0"]
-    environment = {"PATH": "", "PYTHONPATH": str(Path(webhook.__file__).parent.parent)}
 
-    result = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    result = trimtab("serve", *options, "--port", "0", directory=tmp_path)
 
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.splitlines() == lines
@@ -360,16 +358,10 @@ def test_explain_prints_one_object(tmp_path: Path) -> None:
 def test_explain_prints_a_table_under_a_policy_from_standard_input(tmp_path: Path) -> None:
     policy = "apiVersion: trimtab.dev/v1alpha1\nkind: ScoringPolicy\nprofile: {scorers: {utilization: {}}}\n"
     write(tmp_path, {"c": CLUSTER, "policy": policy})
-    command = [sys.executable, "-m", "webhook.cli", "explain", "--cluster", str(tmp_path / "c"), "-f", "-"]
     pod = json.dumps({"kind": "Pod", "spec": {}})
 
-    result = subprocess.run(
-        [*command, "--policy", str(tmp_path / "policy")],
-        input=pod,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
+    result = trimtab(
+        "explain", "--cluster", tmp_path / "c", "-f", "-", "--policy", tmp_path / "policy", stdin=pod
     )
 
     assert (result.returncode, result.stderr) == (0, "")
@@ -422,18 +414,8 @@ def test_explain_says_what_is_wrong(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, files)
-    command = [sys.executable, "-m", "webhook.cli", "explain", "--cluster", "c", "-f", "p", *options]
-    environment = {"PATH": "", "PYTHONPATH": str(Path(webhook.__file__).parent.parent)}
 
-    result = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+    result = trimtab("explain", "--cluster", "c", "-f", "p", *options, directory=tmp_path)
 
     assert (result.returncode, result.stdout) == (code, stdout)
     lines = result.stderr.splitlines()

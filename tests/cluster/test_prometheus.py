@@ -16,6 +16,7 @@ from webhook.usage.answer import Answer, SourceError
 from webhook.usage.prometheus import Prometheus as Source
 
 from ..builders import GIB, make_cluster, make_node
+from ..usage.listening import take
 from . import waiting
 from .prometheus import Exporter, Prometheus
 
@@ -77,16 +78,7 @@ def entry(server: Prometheus, **fields: Any) -> PrometheusEntry:
 def ask(cluster: Cluster, source: PrometheusEntry) -> Answer:
     """Ask once and take the answer in, as the poller does."""
     answer = asyncio.run(Source(source).ask(cluster.nodes))
-    for reading in answer.readings:
-        cluster.set_usage(
-            reading.node,
-            reading.cpu_milli,
-            reading.memory_bytes,
-            timestamp=reading.timestamp,
-            window=reading.window,
-            now=time.monotonic(),
-            wall=time.time(),
-        )
+    take(cluster, answer, now=time.monotonic(), wall=time.time())
     return answer
 
 
