@@ -27,7 +27,7 @@ def milli(text: str) -> int:
 
 
 def nano(text: str) -> int:
-    """Return billionths of the quantity: what is measured is told in them, and would be lost in thousandths."""
+    """Return billionths of the quantity, as finely as a use is told."""
     return _scaled(text, 9)
 
 
