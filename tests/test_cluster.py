@@ -510,6 +510,17 @@ def test_a_pinned_reading_is_fresh_for_ever() -> None:
     assert np.isfinite(cluster.nodes.used).all()
 
 
+def test_a_node_that_takes_over_a_row_of_pods_without_a_node_starts_without_what_was_known_there() -> None:
+    cluster = run([pod("a", "ghost")])
+    cluster.pin_usage("ghost", 10.0, float(GIB))
+    cluster.remove_pod("a")
+
+    cluster.set_node(decode_node(make_node("n1")))
+
+    assert cluster.nodes.states(NOW, 60.0) == {"fresh": 0, "stale": 0, "missing": 1, "invalid": 0}
+    assert cluster.nodes.bindings.within(60.0, NOW, 1).tolist() == [0]
+
+
 STEERING: dict[str, tuple[Mapping[str, str] | None, str | None]] = {
     "enabled": ({"trimtab.dev/steering": "enabled"}, "enabled"),
     "shadow": ({"trimtab.dev/steering": "shadow"}, "shadow"),

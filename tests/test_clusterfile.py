@@ -417,3 +417,20 @@ def test_bad_quantities_of_pods_use_and_limits(tmp_path: Path) -> None:
         "items[0].containers[0].usage.cpu: expected a quantity of zero or more, found '-1'",
         f"items[1].spec.containers[0].resources.limits.cpu: {QUANTITY} 'lots'",
     ]
+
+
+# A node's use in a file; the states of its CPU and memory.
+USES: dict[str, tuple[Json, list[str]]] = {
+    "a use": ({"cpu": "1500m", "memory": "2Gi"}, ["FRESH", "FRESH"]),
+    "no CPU at all": ({"cpu": "0", "memory": "2Gi"}, ["INVALID", "FRESH"]),
+    "no memory at all": ({"cpu": "1500m", "memory": 0}, ["FRESH", "INVALID"]),
+    "cores told as nanocores": ({"cpu": "4n", "memory": "2Gi"}, ["INVALID", "FRESH"]),
+    "bytes told as mebibytes": ({"cpu": 2, "memory": "2048"}, ["FRESH", "INVALID"]),
+}
+
+
+@pytest.mark.parametrize(("use", "states"), USES.values(), ids=USES.keys())
+def test_a_reading_that_no_node_can_have_is_invalid(use: Json, states: list[str], tmp_path: Path) -> None:
+    cluster = load(tmp_path, make_list(make_node("n1"), make_reading("n1", **use)))
+
+    assert [state.name for state in cluster.nodes.state(0, 1e9, 60.0)] == states

@@ -333,7 +333,7 @@ class Cluster:
     def pin_usage(self, name: str, cpu_milli: float, memory_bytes: float) -> None:
         """Take in a reading that counts as fresh for as long as the process runs (embedded mode)."""
         row = self.nodes.row(name)
-        if row is not None:
+        if row is not None and self.nodes.exists[row]:
             self.nodes.set_usage(row, cpu_milli, memory_bytes, np.inf)
 
     # Expected use

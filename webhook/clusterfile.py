@@ -1,5 +1,6 @@
 """A cluster in a file: what `kubectl get nodes,pods -A -o json` prints, and readings. No network here."""
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -96,7 +97,9 @@ def _read(cluster: Cluster, readings: list[tuple[str, kube.NodeMetrics]]) -> lis
         missing = [name for name in (kube.CPU, kube.MEMORY) if name not in reading.usage]
         problems += [Problem(f"{where}.usage.{name}", "missing; expected a quantity") for name in missing]
         if not missing:
-            cluster.pin_usage(reading.metadata.name or "", *metricsapi.amounts(reading))
+            # Exactly nothing is no use of a node: usage.answer.account takes it for no number as well.
+            cpu, memory = (value or math.nan for value in metricsapi.amounts(reading))
+            cluster.pin_usage(reading.metadata.name or "", cpu, memory)
     return problems
 
 

@@ -26,6 +26,11 @@ def milli(text: str) -> int:
     return _scaled(text, 3)
 
 
+def nano(text: str) -> int:
+    """Return billionths of the quantity, as finely as a use is told."""
+    return _scaled(text, 9)
+
+
 @lru_cache(maxsize=4096)
 def whole(text: str) -> int:
     """Return the quantity as an integer, rounded up as the scheduler's Value does."""

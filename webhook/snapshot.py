@@ -397,6 +397,8 @@ class Snapshot:
     def _release(self, row: int) -> None:
         if self.exists[row] or self._pods_on[row]:
             return
+        # Pods may have been bound to it while there was no node.
+        self.bindings.clear(row)
         del self._rows[self.names[row]]
         self._free.append(row)
 

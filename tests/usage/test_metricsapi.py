@@ -72,9 +72,10 @@ READINGS: dict[str, tuple[object, tuple[float, float], dict[str, int]]] = {
     "sound": (reading(), (2000, 4 * GIB), {"fresh": 2}),
     "in nanocores and kibibytes, as metrics-server tells it": (
         reading(cpu="1500000001n", memory="1048576Ki"),
-        (1501, GIB),  # rounded up
+        (1500.000001, GIB),
         {"fresh": 2},
     ),
+    "in nanocores, and meant were cores": (reading(cpu="4n"), (0, 4 * GIB), {"fresh": 1, "invalid": 1}),
     "without timestamp and window": (
         reading(timestamp=None, window=None),
         (2000, 4 * GIB),

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 from msgspec import Raw, Struct
 
-from webhook import kube
+from webhook import kube, quantity
 from webhook.api import Api, ApiError
 from webhook.quantity import QuantityError
 from webhook.snapshot import Snapshot
@@ -68,11 +68,13 @@ def decode(body: bytes) -> list[Reading]:
     return readings
 
 
-def amounts(reading: kube.NodeMetrics) -> tuple[int, int]:
-    """Return milli-CPU and bytes; raise KeyError or QuantityError where one is missing or no quantity."""
-    return kube.amount(kube.CPU, reading.usage[kube.CPU]), kube.amount(
-        kube.MEMORY, reading.usage[kube.MEMORY]
-    )
+def amounts(reading: kube.NodeMetrics) -> tuple[float, float]:
+    """Return milli-CPU and bytes; raise KeyError or QuantityError where one is missing or no quantity.
+
+    Less than a thousandth of a CPU is not rounded up to one: that would hide a slip of units.
+    """
+    nano = quantity.nano(str(reading.usage[kube.CPU]))
+    return nano / 1e6, float(kube.amount(kube.MEMORY, reading.usage[kube.MEMORY]))
 
 
 def seconds_of(timestamp: str | None) -> float | None:
