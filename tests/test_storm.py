@@ -32,11 +32,12 @@ from tests.builders import (
     to_bytes,
 )
 from tests.strategies import REQUIRED
-from webhook import admission, filters, kube, policy, selectors
+from webhook import admission, filters, kube, policy
 from webhook.admission import Clock
 from webhook.cluster import Cluster
 from webhook.ledger import EXPIRE_AFTER_S
 from webhook.reasons import Outcome
+from webhook.selectors import Selector
 
 ALL_SCORERS = """
 apiVersion: trimtab.dev/v1alpha1
@@ -54,7 +55,7 @@ profile:
   thresholds: {cpu: 90}
 """
 POLICIES = [policy.default(), policy.load(ALL_SCORERS)]
-EVERY = selectors.read(kube.LabelSelector())
+EVERY = Selector()
 STALE_AFTER_S = 180.0
 
 
