@@ -12,7 +12,7 @@ from webhook import kube, selectors
 from webhook.filters import Demand
 from webhook.history import Statistic
 from webhook.ledger import Load
-from webhook.load import View
+from webhook.load import View, view
 from webhook.snapshot import FloatArray, IntArray, Snapshot
 
 NOW = 1_000.0
@@ -69,6 +69,7 @@ def make_view(
             snapshot.set_series(name, row, value, NOW)
     return Given(
         used=fractions,
+        unseen=view(snapshot, Load(*pod), NOW, STALE_AFTER).unseen,
         requested=fractions if requested is None else np.asarray(requested, np.float64),
         fresh=np.broadcast_to(np.asarray(fresh, np.bool_), fractions.shape),
         nodes=snapshot,

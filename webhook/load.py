@@ -22,12 +22,14 @@ NO_DEMAND = Demand(kube.Requests(0, 0, 0, (), 0, 0))
 class View:
     """One decision's view of the nodes, the Pod placed on each: fractions of allocatable.
 
-    `used` is the expected use and `requested` the requests, both of shape (2, size), CPU then memory;
-    `fresh` (2, size) says which use comes from a reading. `candidates` (size,) are the nodes that may be
-    named, once that is known. What few scorers need is worked out when the first asks for it.
+    `used` is the expected use, `unseen` the part of it that comes on top of readings, and `requested` the
+    requests, each of shape (2, size), CPU then memory; `fresh` (2, size) says which use comes from a reading.
+    `candidates` (size,) are the nodes that may be named, once that is known. What few scorers need is worked
+    out when the first asks for it.
     """
 
     used: FloatArray
+    unseen: FloatArray
     requested: FloatArray
     fresh: Mask
     nodes: Snapshot
@@ -54,10 +56,11 @@ class View:
         return self.nodes.exists[: self.size] if self.candidates is None else self.candidates
 
     def statistic(self, wanted: Statistic) -> FloatArray:
-        """Return a statistic of the readings, shape (2, size); NaN unless fresh and covered."""
-        column = self.nodes.history.column(wanted, self.size) / self.nodes.capacity[:, : self.size]
-        column[~self.fresh] = np.nan
-        return column
+        """Return a statistic of the readings, shape (2, size), not to be written to.
+
+        It is NaN unless fresh and covered.
+        """
+        return self.nodes.measured(self.now, self.stale_after).statistic(wanted, self.nodes.history)
 
     def level(self, wanted: Statistic | None) -> FloatArray:
         """Return the expected use with a statistic of the readings in place of the last, shape (2, size).
@@ -74,16 +77,6 @@ class View:
         trend = np.minimum(self.statistic(wanted), PLAUSIBLE)
         trend += self.unseen
         return trend
-
-    @cached_property
-    def unseen(self) -> FloatArray:
-        """What comes on top of readings, the Pod included, shape (2, size)."""
-        nodes, size = self.nodes, self.size
-        more = nodes.unseen[:, :size] + nodes.reserved[:, :size]
-        more += nodes.void[:, :size]
-        more /= nodes.capacity[:, :size]
-        more += self.pod
-        return more
 
     def matching(self, selector: Selector) -> IntArray:
         """Count, by row, the bound Pods of the Pod's namespace that a label selector selects."""
@@ -111,18 +104,20 @@ def view(nodes: Snapshot, pod: Load, now: float, stale_after: float, demand: Dem
     data must not look like an idle node. Each resource is judged by its own readings.
     """
     size = nodes.size
-    capacity, requested = nodes.capacity[:, :size], nodes.scored[:, :size]
-    fresh = np.broadcast_to(nodes.fresh(now, stale_after), (2, size))
-    load = nodes.used[:, :size] + nodes.unseen[:, :size]
-    if not fresh.all():
-        load = np.where(fresh, load, np.maximum(requested, capacity * _mean(load, capacity, fresh)))
-    more = nodes.reserved[:, :size] + nodes.void[:, :size]
-    more += np.array([[pod.cpu_milli], [pod.memory_bytes]])
-    load += more
-    load /= capacity
-    more += requested
-    more /= capacity
-    return View(load, more, fresh, nodes, demand, pod, now, stale_after)
+    capacity, measured = nodes.capacity[:, :size], nodes.measured(now, stale_after)
+    ahead = nodes.reserved[:, :size] + nodes.void[:, :size]
+    ahead += np.array([[pod.cpu_milli], [pod.memory_bytes]])
+    unseen = nodes.unseen[:, :size] + ahead
+    unseen /= capacity
+    used = measured.used + unseen
+    requested = nodes.scored[:, :size] + ahead
+    requested /= capacity
+    if not measured.complete:
+        mean = _mean(nodes.used[:, :size] + nodes.unseen[:, :size], capacity, measured.fresh)
+        ahead /= capacity
+        ahead += mean
+        used = np.where(measured.fresh, used, np.maximum(requested, ahead))
+    return View(used, unseen, requested, measured.fresh, nodes, demand, pod, now, stale_after)
 
 
 def _mean(load: FloatArray, allocatable: FloatArray, fresh: Mask) -> FloatArray:

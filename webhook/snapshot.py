@@ -16,6 +16,7 @@ from webhook import kube
 from webhook.bindings import Bindings
 from webhook.columns import Columns
 from webhook.history import History
+from webhook.measured import Measured
 from webhook.pods import Bound, Pods, Shape
 from webhook.volumes import Volumes
 
@@ -83,21 +84,6 @@ class Series:
     told_at: FloatArray
 
 
-@dataclass(frozen=True, slots=True)
-class _Fresh:
-    """A mask of fresh readings, which holds `until` the first of them goes stale."""
-
-    mask: Mask
-    stale_after: float
-    since: float
-    until: float
-
-    def holds(self, size: int, now: float, stale_after: float) -> bool:
-        return (
-            self.since <= now <= self.until and self.stale_after == stale_after and self.mask.shape[1] == size
-        )
-
-
 class Snapshot:
     """Columns over `size` rows; every array is longer than that, so read them through `[:size]`.
 
@@ -150,7 +136,7 @@ class Snapshot:
         self.taint_set: IntArray = np.zeros(capacity, np.int64)
         self.changed_at: FloatArray = np.full((2, capacity), -np.inf)
         self.series: dict[str, Series] = {}
-        self._fresh: _Fresh | None = None
+        self._measured: Measured | None = None
 
     def row(self, name: str) -> int | None:
         """Return the row of a node name, or None where neither a Node nor a Pod ever named it."""
@@ -189,20 +175,25 @@ class Snapshot:
     def fresh(self, now: float, stale_after: float) -> Mask:
         """Tell per resource and row, shape (2, size), whether the reading may be used.
 
-        It was valid, and last changed no longer than `stale_after` seconds ago. Not to be written to: the
-        mask is kept until a reading arrives or one goes stale.
+        It was valid, and last changed no longer than `stale_after` seconds ago. Not to be written to.
         """
-        size, kept = self.size, self._fresh
+        return self.measured(now, stale_after).fresh
+
+    def measured(self, now: float, stale_after: float) -> Measured:
+        """Return what the readings say; kept until a reading arrives, one goes stale or a node changes."""
+        size, kept = self.size, self._measured
         if kept is not None and kept.holds(size, now, stale_after):
-            return kept.mask
-        changed = self.changed_at[:, :size]
+            return kept
+        changed, capacity = self.changed_at[:, :size], self.capacity[:, :size]
         mask = changed >= now - stale_after
         mask &= ~self.invalid[:, :size]
         mask &= self.exists[:size]
-        mask.flags.writeable = False
+        complete = bool((mask | ~self.exists[:size]).all())
+        used = self.used[:, :size] / capacity
+        mask.flags.writeable = used.flags.writeable = False
         until = float(changed.min(where=mask, initial=np.inf)) + stale_after
-        self._fresh = _Fresh(mask, stale_after, now, until)
-        return mask
+        self._measured = Measured(mask, complete, used, capacity, stale_after, now, until)
+        return self._measured
 
     def state(self, row: int, now: float, stale_after: float) -> tuple[State, State]:
         """Return the state of a node's CPU and memory reading."""
@@ -215,14 +206,20 @@ class Snapshot:
         A node counts by the worse of its two resources. A resource of which no node ever had a reading
         is not what the sources tell, and does not count.
         """
+        measured = self.measured(now, stale_after)
+        if measured.states is None:
+            measured.states = self._counted(measured.fresh, now, stale_after)
+        return dict(measured.states)
+
+    def _counted(self, fresh: Mask, now: float, stale_after: float) -> dict[str, int]:
         size = self.size
         told = (self.changed_at[:, :size] > -np.inf).any(axis=1)
         counts = slice(None) if told.all() or not told.any() else np.flatnonzero(told)
-        fresh = self.fresh(now, stale_after)[counts].all(axis=0)
+        whole = fresh[counts].all(axis=0)
         counted = [0] * len(State)
-        rest = self.count - int(fresh.sum())
+        rest = self.count - int(whole.sum())
         if rest:
-            rows = np.flatnonzero(self.exists[:size] & ~fresh)
+            rows = np.flatnonzero(self.exists[:size] & ~whole)
             worst = self.state_codes(rows, now, stale_after)[counts].max(axis=0)
             counted = np.bincount(worst, minlength=len(State)).tolist()
         counted[State.FRESH] = self.count - rest
@@ -258,11 +255,11 @@ class Snapshot:
         amounts = {resource: kube.amount(resource, value) for resource, value in listed.items()}
         row = self._claim(name)
         self.generation += 1
+        self._measured = None
         self._nodes[row] = node
         self.columns.set(row)
         if not self.exists[row]:
             self.exists[row] = True
-            self._fresh = None
             self.count += 1
         labels = node.metadata.labels or {}
         if labels != self._labels[row] or stored is None:
@@ -281,12 +278,12 @@ class Snapshot:
         if row is None or not self.exists[row]:
             return
         self.generation += 1
+        self._measured = None
         self._nodes[row] = None
         self.columns.set(row)
         self.history.clear(row)
         self.bindings.clear(row)
         self.exists[row] = False
-        self._fresh = None
         self.count -= 1
         self._relabel(row, {})
         self._set_allocatable(row, {})
@@ -332,7 +329,7 @@ class Snapshot:
             self.used[resource, row] = value
             self.history.push(row, resource, value, changed_at)
         self.changed_at[resource, row] = changed_at
-        self._fresh = None
+        self._measured = None
         return valid
 
     def is_plausible(self, row: int, resource: int, value: float) -> bool:

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
+from tests.builders import decode_node, make_node
 from tests.views import make_view
 from webhook.history import Statistic
 from webhook.scorers.trend import Trend
-from webhook.snapshot import FloatArray
+from webhook.snapshot import FloatArray, Snapshot
 
 NAN = float("nan")
 
@@ -31,11 +32,13 @@ def test_scores(cpu: float, memory: float, arguments: dict[str, Any], want: floa
 
 
 def test_the_pod_and_what_no_reading_shows_come_on_top() -> None:
-    nodes = make_view([[0.5], [0.5]], statistics={"trend": [[0.2], [0.0]]}, pod=(100.0, 0.0))
-    nodes.nodes.unseen[0, 0] = 50.0
-    nodes.nodes.reserved[0, 0] = 50.0
+    nodes = Snapshot()
+    nodes.set_node(decode_node(make_node("n1", cpu="1", memory="1k")))
+    nodes.unseen[0, 0] = 50.0
+    nodes.reserved[0, 0] = 50.0
+    view = make_view([[0.5], [0.5]], nodes=nodes, statistics={"trend": [[0.2], [0.0]]}, pod=(100.0, 0.0))
 
-    assert Trend().score(nodes).tolist() == pytest.approx([60.0])  # 1 - (0.2 + 0.1 + 0.05 + 0.05)
+    assert Trend().score(view).tolist() == pytest.approx([60.0])  # 1 - (0.2 + 0.1 + 0.05 + 0.05)
 
 
 def test_a_stale_reading_has_no_trend() -> None:
