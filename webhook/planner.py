@@ -185,17 +185,18 @@ def survey(
     if ceiling == 0:
         return Reason.USER_TERMS
     seen = consider(pod, preferred, nodes, view, profile)
-    rows = np.flatnonzero(seen.candidates)
+    usable = np.isfinite(seen.total)
+    usable &= seen.candidates
+    rows = usable.nonzero()[0]
     if rows.size == 0:
-        return Reason.OVER_THRESHOLDS if seen.over.any() else Reason.NO_CANDIDATES
+        full = seen.over.any() and not seen.candidates.any()
+        return Reason.OVER_THRESHOLDS if full else Reason.NO_CANDIDATES
     scores = seen.total[rows]
-    usable = np.isfinite(scores)
-    rows, scores = rows[usable], scores[usable]
-    if rows.size == 0:
-        return Reason.NO_CANDIDATES
     if rows.size > 1 and scores.max() - scores.min() < EQUAL_WITHIN:
         return Reason.EQUAL_SCORES
-    sampled = sampled_share(nodes.count, int(seen.feasible.sum()), profile.percentage_of_nodes_to_score)
+    sampled = sampled_share(
+        nodes.count, int(np.count_nonzero(seen.feasible)), profile.percentage_of_nodes_to_score
+    )
     return Survey(seen, rows, scores, Encoding(sampled, ceiling, 1.0 if preferred else profile.strength))
 
 
@@ -265,22 +266,28 @@ def score(view: View, profile: Profile) -> dict[str, FloatArray]:
 
 def total_score(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
     """Return the weighted mean of the scores for every row; NaN where no scorer has anything to say."""
-    total: FloatArray | float = 0.0
-    certain, weights = 0.0, None
+    total = np.zeros(len(next(iter(parts.values()))))
+    for entry in profile.scorers:
+        total += entry.weight * parts[entry.name]
+    # One NaN among all of them shows in the sum.
+    unsure = () if math.isfinite(total.sum()) else np.flatnonzero(np.isnan(total))
+    total /= sum(entry.weight for entry in profile.scorers)
+    if len(unsure):
+        total[unsure] = _mean_of_known({name: part[unsure] for name, part in parts.items()}, profile)
+    return total
+
+
+def _mean_of_known(parts: Mapping[str, FloatArray], profile: Profile) -> FloatArray:
+    total, weights = np.zeros((2, len(next(iter(parts.values())))))
     for entry in profile.scorers:
         score = parts[entry.name]
-        # One sum finds out whether any is NaN.
-        if np.isfinite(score.sum()):
-            total = entry.weight * score + total
-            certain += entry.weight
-        else:
-            known = ~np.isnan(score)
-            total = np.where(known, entry.weight * score, 0.0) + total
-            weights = entry.weight * known + (0.0 if weights is None else weights)
-    if weights is None:
-        mean: FloatArray = np.asarray(total) / certain
-        return mean
-    weights += certain
+        known = ~np.isnan(score)
+        if known.all():
+            total += entry.weight * score
+            weights += entry.weight
+        elif known.any():
+            total += np.where(known, entry.weight * score, 0.0)
+            weights += entry.weight * known
     return np.divide(total, weights, out=np.full_like(weights, np.nan), where=weights > 0)
 
 
