@@ -1,5 +1,9 @@
 """Bindings of late, by row."""
 
+from copy import deepcopy
+
+import numpy as np
+
 from webhook.bindings import LONGEST_S, Bindings
 
 
@@ -33,3 +37,24 @@ def test_a_node_that_went_away_leaves_nothing() -> None:
     bindings.clear(9999)
 
     assert bindings.within(60.0, 0.0, 1).tolist() == [0]
+
+
+def test_counts_that_are_kept_are_what_counting_anew_gives() -> None:
+    """Every event once with windows asked for all along, and once with none asked for before the end."""
+    asked, fresh = Bindings(rows=2), Bindings(rows=2)
+    rng = np.random.default_rng(1)
+    now = 0.0
+    for _ in range(500):
+        now += float(rng.choice([0.0, 1.0, 7.0, 40.0, 700.0], p=[0.4, 0.3, 0.2, 0.09, 0.01]))
+        row = int(rng.integers(12))
+        for bindings in (asked, fresh):
+            if row == 11:
+                bindings.clear(3)
+            else:
+                bindings.add(row, now)
+        asked.within(60.0, now, 12)
+        asked.within(300.0, now, 12)
+
+        anew = deepcopy(fresh)
+        for seconds in (60.0, 300.0):
+            assert asked.within(seconds, now, 12).tolist() == anew.within(seconds, now, 12).tolist()
