@@ -70,7 +70,8 @@ class View:
         """
         if wanted is None:
             return self.used
-        return np.fmax(self.used, self.statistic(wanted) + self.unseen)
+        known = self.statistic(wanted) + self.unseen
+        return np.fmax(self.used, known, out=known)
 
     def predicted(self, wanted: Statistic) -> FloatArray:
         """Return a trend of the readings with what they cannot show, shape (2, size); NaN if unknown."""

@@ -38,6 +38,9 @@ class Balance(Arguments):
 
 
 def balance_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:
-    distance = np.abs(np.minimum(cpu, 1.0) - np.minimum(memory, 1.0))
-    score: FloatArray = MAX_SCORE * (1.0 - distance / 2.0)
-    return score
+    distance: FloatArray = np.minimum(cpu, 1.0)
+    distance -= np.minimum(memory, 1.0)
+    np.abs(distance, out=distance)
+    distance *= -MAX_SCORE / 2.0
+    distance += MAX_SCORE
+    return distance

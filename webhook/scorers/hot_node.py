@@ -32,7 +32,10 @@ class HotNode(Arguments):
     penalty: Weight = 10.0
 
     def score(self, nodes: View) -> FloatArray:
-        heat = np.zeros(nodes.size)
+        heat = np.zeros(nodes.size, np.int64)
         for window in self.windows:
             heat += nodes.nodes.bindings.within(window.seconds, nodes.now, nodes.size) // window.count
-        return np.maximum(MAX_SCORE - self.penalty * heat, 0.0)
+        score: FloatArray = np.multiply(heat, -self.penalty)
+        score += MAX_SCORE
+        np.maximum(score, 0.0, out=score)
+        return score

@@ -21,5 +21,9 @@ class LeastRequested(Arguments):
 
 
 def least_requested_score(cpu: FloatArray, memory: FloatArray) -> FloatArray:
-    free = np.maximum(1.0 - cpu, 0.0) + np.maximum(1.0 - memory, 0.0)
-    return MAX_SCORE / 2.0 * free
+    # Of each resource 1 - the requested share, and no less than 0.
+    taken: FloatArray = np.minimum(cpu, 1.0)
+    taken += np.minimum(memory, 1.0)
+    taken *= -MAX_SCORE / 2.0
+    taken += MAX_SCORE
+    return taken

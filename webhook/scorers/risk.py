@@ -40,13 +40,16 @@ class Risk(Arguments):
 
 
 def risk_score(mean: FloatArray, spread: FloatArray, margin: float, sensitivity: float) -> FloatArray:
-    """Return the score of each resource, from fractions of allocatable."""
-    sigma = np.clip(spread, 0.0, 1.0)
+    """Return the score of each resource, from fractions of allocatable, none below 0."""
+    sigma = np.minimum(spread, 1.0)
     if sensitivity != 1.0:
         sigma = sigma ** (1.0 / sensitivity) if sensitivity else sigma * 0.0
-    sigma = np.minimum(margin * sigma, 1.0)
-    score: FloatArray = MAX_SCORE * (1.0 - (np.clip(mean, 0.0, 1.0) + sigma) / 2.0)
-    return score
+    if margin != 1.0:
+        sigma = np.minimum(margin * sigma, 1.0)
+    sigma += np.minimum(mean, 1.0)
+    sigma *= -MAX_SCORE / 2.0
+    sigma += MAX_SCORE
+    return sigma
 
 
 def deviation(nodes: View, window_s: float, cpu_series: str, memory_series: str) -> FloatArray:
@@ -58,6 +61,8 @@ def deviation(nodes: View, window_s: float, cpu_series: str, memory_series: str)
         spread = np.empty((2, nodes.size))
     else:
         spread = nodes.statistic(Statistic("deviation", window_s))
+        if cpu_series or memory_series:
+            spread = spread.copy()
     for resource, name in enumerate((cpu_series, memory_series)):
         if name:
             spread[resource] = np.where(nodes.fresh[resource], nodes.shares(name), np.nan)

@@ -22,8 +22,11 @@ class TargetLoad(Measured):
     target: Annotated[float, Field(strict=True, gt=0, lt=100)] = 40.0
 
     def score(self, nodes: View) -> FloatArray:
-        used = MAX_SCORE * self.used(nodes)[0]
-        target = self.target
-        below: FloatArray = (MAX_SCORE - target) / target * used + target
-        above = np.maximum(target / (MAX_SCORE - target) * (MAX_SCORE - used), 0.0)
-        return np.where(used <= target, below, above)
+        used, target = self.used(nodes)[0], self.target
+        # In percent, with U = 100 x used.
+        below: FloatArray = MAX_SCORE * (MAX_SCORE - target) / target * used
+        below += target
+        above: FloatArray = -MAX_SCORE * target / (MAX_SCORE - target) * used
+        above += MAX_SCORE * target / (MAX_SCORE - target)
+        np.maximum(above, 0.0, out=above)
+        return np.where(used <= target / MAX_SCORE, below, above)

@@ -31,7 +31,9 @@ class Utilization(Measured):
     def score(self, nodes: View) -> FloatArray:
         cpu, memory = self.used(nodes)
         mean = weighted(cpu, memory, self.cpu, self.memory, self.dominant)
-        return np.maximum(MAX_SCORE - MAX_SCORE * mean, 0.0)
+        score = mean * -MAX_SCORE
+        score += MAX_SCORE
+        return np.maximum(score, 0.0, out=score)
 
 
 def weighted(
