@@ -50,12 +50,15 @@ def node_resources_fit(demand: Demand, nodes: Snapshot) -> Mask:
     """Nodes with room for the requests beside what is bound (noderesources/fit.go: fitsRequest)."""
     size = nodes.size
     allocatable, requested = nodes.allocatable[:, :size], nodes.requested[:, :size]
-    mask = np.ones(size, np.bool_)
+    fits: list[Mask] = []
     for resource, value in wanted(demand.requests):
         column = nodes.resources.get(resource)
         if column is None:
             return np.zeros(size, np.bool_)
-        mask &= requested[column] + value <= allocatable[column]
+        fits.append(requested[column] + value <= allocatable[column])
+    mask = fits[0]
+    for each in fits[1:]:
+        mask &= each
     return mask
 
 
@@ -94,8 +97,8 @@ def untolerated(demand: Demand, taints: Taints, effects: tuple[str, ...]) -> lis
 
 def _by_taints(nodes: Snapshot, refused: Callable[[Taints], object]) -> Mask | None:
     """Decide once for every distinct set of taints, then look the verdict up; None where none is refused."""
-    verdicts = np.fromiter((not refused(taints) for taints in nodes.taint_sets), np.bool_)
-    return None if verdicts.all() else verdicts[nodes.taint_set[: nodes.size]]
+    verdicts = [not refused(taints) for taints in nodes.taint_sets]
+    return None if all(verdicts) else np.array(verdicts)[nodes.taint_set[: nodes.size]]
 
 
 def match_any(terms: Sequence[kube.Term], nodes: Snapshot) -> Mask:
