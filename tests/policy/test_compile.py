@@ -118,6 +118,22 @@ PROBLEMS: dict[str, tuple[str, list[str]]] = {
         HEAD + "profile: {scorers: {xyz: {}}}",
         ["profile.scorers.xyz: unknown scorer; expected one of accelerator, balance, custom, "],
     ),
+    "a scorer that is no mapping": (
+        HEAD + "profile: {scorers: {balance: 1}}",
+        ["profile.scorers.balance: expected a mapping, found 1"],
+    ),
+    "a source that is no mapping": (
+        HEAD + "usage: {sources: [metrics.k8s.io]}",
+        ["usage.sources.0: expected a mapping, found 'metrics.k8s.io'"],
+    ),
+    "a name that is none": (
+        HEAD + "metadata: {name: A b}",
+        ["metadata.name: expected a text that matches '^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$', found 'A b'"],
+    ),
+    "a part of an argument is missing": (
+        HEAD + "profile: {scorers: {hot-node: {args: {windows: [{count: 2}]}}}}",
+        ["profile.scorers.hot-node.args.windows.0.seconds: missing; expected a value"],
+    ),
     "an unknown argument": (
         HEAD + "profile: {scorers: {utilization: {args: {cpus: 1}}}}",
         ["profile.scorers.utilization.args.cpus: unknown argument; expected one of statistic, "],
@@ -228,7 +244,6 @@ PROBLEMS: dict[str, tuple[str, list[str]]] = {
         ["usage.staleAfterSeconds: expected greater than or equal to 1, found 0"],
     ),
     "a verbosity of one's own": (HEAD + "audit: {verbosity: max}", ["audit.verbosity: expected "]),
-    "a name that is none": (HEAD + "metadata: {name: 'A b'}", ["metadata.name: "]),
     "a name with a line end": (HEAD + 'metadata: {name: "a\\n"}', ["metadata.name: "]),
     "a name too long for the annotation": (HEAD + f"metadata: {{name: {'x' * 64}}}", ["metadata.name: "]),
     "nothing enabled": (

@@ -109,7 +109,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "a CA without TLS": (f"[{{{URL}, caFile: /ca.crt}}]", f"{PATH}: expected an https url with caFile"),
     "a relative path": (
         "[{type: prometheus, url: 'https://p', caFile: ca.crt}]",
-        f"{PATH}.caFile: String should match pattern '^/', found 'ca.crt'",
+        f"{PATH}.caFile: expected a text that matches '^/', found 'ca.crt'",
     ),
     "an unknown preset": (
         f"[{{{URL}, preset: telegraf}}]",

@@ -51,6 +51,8 @@ def message(error: Any) -> str:
     """Return a pydantic error in the words of every other problem."""
     if error["type"] == "unexpected_keyword_argument":
         return "unknown key"
+    if error["type"] == "missing":
+        return "missing; expected a value"
     message = error["msg"]
     for theirs, ours in _WORDS:
         message = theirs.sub(ours, message)
@@ -62,7 +64,9 @@ _WORDS = tuple(
     for theirs, ours in (
         ("^Input should be", "expected"),
         (r"^\w+ should have", "expected"),
-        ("a valid dictionary|a dictionary or an instance of \\w+", "a mapping"),
+        (r"a valid dictionary( or (instance of \w+|object to extract fields from))?", "a mapping"),
+        (r"a dictionary or an instance of \w+", "a mapping"),
+        ("^String should match pattern", "expected a text that matches"),
         ("a valid (tuple|list)", "a list"),
         (" after validation, not .*", ""),
     )
