@@ -45,10 +45,9 @@ def test_over(
 
 
 @pytest.mark.parametrize("resource", ["cpu", "memory"])
-def test_only_a_reading_that_counts_keeps_a_node_out(resource: str) -> None:
+def test_a_node_without_a_reading_is_judged_by_what_it_is_taken_to_use(resource: str) -> None:
     alone: dict[str, Any] = {resource: 80}
     fresh = [[resource != "cpu"], [resource != "memory"]]
-    nodes = make_view([[3.0], [3.0]], fresh=fresh)
 
-    assert Thresholds(**alone).over(nodes).tolist() == [False]
-    assert Thresholds(cpu=80, memory=80).over(nodes).tolist() == [True]  # by the other one
+    assert Thresholds(**alone).over(make_view([[3.0], [3.0]], fresh=fresh)).tolist() == [True]
+    assert Thresholds(**alone).over(make_view([[0.7], [0.7]], fresh=fresh)).tolist() == [False]

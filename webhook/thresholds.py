@@ -21,8 +21,9 @@ class Thresholds(Measured):
     """The used percentages, the Pod included, beyond which a node is not named; 0 is off.
 
     Crane's and Koordinator's filters on load, with what the ledger holds in the sum as Koordinator has
-    it. They look only where there is a reading that counts: no data never keeps a node out. A node's
-    annotation takes the place of a number here that is not 0.
+    it. A node without a reading that counts is judged by what it is taken to use instead, so that it is
+    neither kept out nor left over for being unknown. A node's annotation takes the place of a number here
+    that is not 0.
     """
 
     cpu: Percent = 0.0
@@ -34,13 +35,11 @@ class Thresholds(Measured):
         if not self.cpu and not self.memory:
             return over
         used = self.used(nodes)
-        for resource, series in enumerate((self.cpu_series, self.memory_series)):
-            default = (self.cpu, self.memory)[resource]
+        for resource, default in enumerate((self.cpu, self.memory)):
             if default:
                 own = nodes.nodes.columns.numbers("annotation", ANNOTATIONS[resource])[: nodes.size]
                 bound = np.where(np.isnan(own), default, own)
-                known = nodes.fresh[resource] | bool(series)
-                over |= known & (bound > 0.0) & (100.0 * used[resource] > bound)
+                over |= (bound > 0.0) & (100.0 * used[resource] > bound)
         return over
 
 
