@@ -35,7 +35,9 @@ from tests.builders import (
 from webhook import admission, decision, kube, patch, policy
 from webhook.admission import Answer, Clock
 from webhook.cluster import Cluster
+from webhook.ledger import Load, Share
 from webhook.load import View
+from webhook.peers import Peers
 from webhook.planner import Profile, Weighted
 from webhook.policy import Policy
 from webhook.reasons import Outcome, Reason
@@ -530,6 +532,21 @@ def test_the_next_pod_of_a_burst_sees_the_one_before() -> None:
 
     assert cluster.ledger.in_flight == 12
     assert len(set(firsts)) >= 6  # three nodes are idle, three nearly; none takes all
+
+
+def test_beside_other_replicas_a_pod_counts_for_theirs_until_it_is_seen() -> None:
+    cluster = make_uneven_cluster(5)
+    cluster.peers = Peers("a")
+    for replica in ("b", "c"):
+        cluster.peers.saw(replica)
+    cluster.ledger.reserve("in flight", Load(0.0, 0.0), Share.of([], []), CLOCK.now)
+    raw = make_pod(uid="pod", cpu="1", memory="1Gi")
+
+    patched = apply(patch_in(respond(raw, cluster=cluster).body), raw)
+
+    assert cluster.nodes.reserved[0].sum() == pytest.approx(3 * 999.875)
+    cluster.set_pod(decode_pod(patched), CLOCK.now)
+    assert cluster.nodes.reserved[0].sum() == pytest.approx(999.875)
 
 
 def test_a_retry_of_the_same_review_reserves_once() -> None:

@@ -27,8 +27,10 @@ def fresh(nodes: int = 4) -> tuple[Snapshot, Ledger]:
     return snapshot, Ledger(snapshot)
 
 
-def reserve(uid: str = "a", *, load: Load = LOAD, share: Share = HALVES, now: float = 0.0) -> Op:
-    return lambda ledger: ledger.reserve(uid, load, share, now)
+def reserve(
+    uid: str = "a", *, load: Load = LOAD, share: Share = HALVES, now: float = 0.0, times: int = 1
+) -> Op:
+    return lambda ledger: ledger.reserve(uid, load, share, now, times)
 
 
 def adopt(uid: str = "a", pod: str = "pod-a", *, load: Load = LOAD, share: Share = FIRST) -> Op:
@@ -89,6 +91,18 @@ IN_FLIGHT: dict[str, tuple[list[Op], list[float], int]] = {
             reserve("a", now=20.0),
             expire(EXPIRE_AFTER_S + 5.0),
         ],
+        [500, 250, 0, 0],
+        1,
+    ),
+    "unseen it counts for the others' Pods too": (
+        [reserve(times=3)],
+        [1500, 750, 0, 0],
+        1,
+    ),  # 3 x 500, 3 x 250
+    "seen it counts once": ([reserve(times=3), adopt()], [500, 250, 0, 0], 1),
+    "bound, all of it goes": ([reserve(times=3), adopt(), release("pod-a")], [0, 0, 0, 0], 0),
+    "unseen and overdue, all of it goes": (
+        [reserve("a", times=3), reserve("b", now=20.0), expire(EXPIRE_AFTER_S)],
         [500, 250, 0, 0],
         1,
     ),
@@ -244,7 +258,7 @@ class Conservation(RuleBasedStateMachine):
         super().__init__()
         self.nodes, self.ledger = fresh(ROWS)
         self.now = 0.0
-        self.admitted: dict[str, tuple[Load, Share, float]] = {}
+        self.admitted: dict[str, tuple[Load, Share, float, int]] = {}
         self.pending: dict[str, tuple[Load, Share]] = {}
         self.bound: dict[str, tuple[Load, int, float, float]] = {}
 
@@ -252,10 +266,10 @@ class Conservation(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.now += seconds
 
-    @rule(uid=UIDS, load=LOADS, share=shares())
-    def reserve(self, uid: str, load: Load, share: Share) -> None:
-        self.ledger.reserve(uid, load, share, self.now)
-        self.admitted[uid] = (load, share, self.now + EXPIRE_AFTER_S)
+    @rule(uid=UIDS, load=LOADS, share=shares(), times=st.integers(1, 5))
+    def reserve(self, uid: str, load: Load, share: Share, times: int) -> None:
+        self.ledger.reserve(uid, load, share, self.now, times)
+        self.admitted[uid] = (load, share, self.now + EXPIRE_AFTER_S, times)
 
     @rule(uid=UIDS, load=LOADS, share=shares())
     def adopt(self, uid: str, load: Load, share: Share) -> None:
@@ -315,9 +329,10 @@ class Conservation(RuleBasedStateMachine):
     @invariant()
     def the_columns_are_the_sum_of_the_bookings(self) -> None:
         reserved = np.zeros((2, ROWS))
-        for load, share in [known[:2] for known in self.admitted.values()] + list(self.pending.values()):
-            reserved[0, share.rows] += load.cpu_milli * share.chances
-            reserved[1, share.rows] += load.memory_bytes * share.chances
+        booked = [(load, share, times) for load, share, _, times in self.admitted.values()]
+        for load, share, times in booked + [(*known, 1) for known in self.pending.values()]:
+            reserved[0, share.rows] += times * load.cpu_milli * share.chances
+            reserved[1, share.rows] += times * load.memory_bytes * share.chances
         unseen = np.zeros((2, ROWS))
         for load, row, _, amount in self.bound.values():
             unseen[:, row] += amount * np.array([load.cpu_milli, load.memory_bytes])

@@ -74,7 +74,9 @@ def respond(body: bytes, cluster: Cluster, policy: Policy, clock: Clock, *, late
     try:
         decided = _decide(request, cluster, policy, clock, late=late)
         if decided.outcome is Outcome.STEERED and decided.plan and decided.load and not request.dry_run:
-            cluster.ledger.reserve(request.uid, decided.load, decided.plan.share, clock.now)
+            turn = cluster.turn(clock.wall)
+            times = turn.replicas if turn else 1
+            cluster.ledger.reserve(request.uid, decided.load, decided.plan.share, clock.now, times)
     except Exception as error:  # noqa: BLE001, the barrier: a Pod is admitted whatever goes wrong
         reason = Reason.PATCH_UNSAFE if isinstance(error, UnsafePatch) else Reason.ERROR
         decided = Decision(Outcome.FAILED, reason)

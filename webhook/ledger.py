@@ -42,6 +42,7 @@ class _Reservation:
     load: Load
     share: Share
     expires_at: float
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +73,15 @@ class Ledger:
 
     # In flight
 
-    def reserve(self, uid: str, load: Load, share: Share, now: float) -> None:
-        """Reserve `load` over `share` under the review's uid, until the Pod is seen or 30 s pass."""
+    def reserve(self, uid: str, load: Load, share: Share, now: float, times: int = 1) -> None:
+        """Reserve `load` over `share` under the review's uid, until the Pod is seen or 30 s pass.
+
+        Before it is seen it counts so many `times`: other replicas rank the nodes alike, and what they admit
+        meanwhile is no more to be seen than this Pod.
+        """
         self.release(uid)
-        self._admitted[uid] = _Reservation(load, share, now + EXPIRE_AFTER_S)
-        self._book(load, share, 1.0)
+        self._admitted[uid] = _Reservation(load, share, now + EXPIRE_AFTER_S, times)
+        self._book(load, share, times)
 
     def adopt(self, uid: str, pod_uid: str) -> bool:
         """Keep what was reserved under a review's `uid` for the pending Pod that the watch shows for it.
@@ -87,20 +92,21 @@ class Ledger:
             return True
         known = self._admitted.pop(uid, None)
         if known is not None:
-            self._pending[pod_uid] = known
+            self._book(known.load, known.share, 1 - known.times)
+            self._pending[pod_uid] = replace(known, times=1)
         return known is not None
 
     def book(self, pod_uid: str, load: Load, share: Share) -> None:
         """Reserve for a pending Pod that another replica admitted; `share` is what its own terms say."""
         if pod_uid not in self._pending:
             self._pending[pod_uid] = _Reservation(load, share, np.inf)
-            self._book(load, share, 1.0)
+            self._book(load, share, 1)
 
     def release(self, uid: str) -> None:
         """End a reservation by either uid: the Pod is bound, deleted or refused."""
         known = self._admitted.pop(uid, None) or self._pending.pop(uid, None)
         if known is not None:
-            self._book(known.load, known.share, -1.0)
+            self._book(known.load, known.share, -known.times)
         if not self.in_flight:
             # Sums of floats leave dust behind; nothing in flight is exactly nothing.
             self._nodes.reserved[:] = 0.0
@@ -172,10 +178,11 @@ class Ledger:
 
     # Columns
 
-    def _book(self, load: Load, share: Share, sign: float) -> None:
-        reserved = self._nodes.reserved
-        reserved[0, share.rows] += sign * load.cpu_milli * share.chances
-        reserved[1, share.rows] += sign * load.memory_bytes * share.chances
+    def _book(self, load: Load, share: Share, times: int) -> None:
+        if times:
+            reserved = self._nodes.reserved
+            reserved[0, share.rows] += times * load.cpu_milli * share.chances
+            reserved[1, share.rows] += times * load.memory_bytes * share.chances
 
     def _sum(self, row: int) -> None:
         pods: Iterable[_Assumed] = self._assumed.get(row, {}).values()
